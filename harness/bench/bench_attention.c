@@ -184,8 +184,9 @@ static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, c
 
     if (past + t->n_query != t->n_key)
         return kvr_fail(KVR_EINTERNAL,
-                        "bench: %s has a past of %lld tokens, which does not match its keys", name,
-                        (long long)past);
+                        "bench: %s: the cache has %lld past tokens, but it needs one for each key "
+                        "outside the current chunk",
+                        name, (long long)past);
     for (size_t i = 0; i < n; i++) {
         k[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[n + i]));
         v[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[2 * n + i]));
@@ -277,13 +278,16 @@ static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const
     row->error = e.relative_l2;
     if (x->bf16 && !(e.of_values <= 0x1p-8))
         return kvr_fail(KVR_ETOLERANCE,
-                        "bench: %s: the error is %g of the largest value, the limit is 2^-8",
+                        "bench: %s: the output's RMS error is %g times the RMS of V, the limit is "
+                        "2^-8 times",
                         row->name, e.of_values);
     if (!int8 && !x->bf16 && !(e.worst <= 1e-4))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s: the absolute error is %g, the limit is 1e-4",
+        return kvr_fail(KVR_ETOLERANCE,
+                        "bench: %s: the output's largest absolute error is %g, the limit is 1e-4",
                         row->name, e.worst);
     if (int8 && !(e.relative_l2 <= .05))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s: the relative L2 error is %g, the limit is .05",
+        return kvr_fail(KVR_ETOLERANCE,
+                        "bench: %s: the output's relative L2 error is %g, the limit is .05",
                         row->name, e.relative_l2);
     return KVR_OK;
 }

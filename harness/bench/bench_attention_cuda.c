@@ -289,8 +289,9 @@ static enum kvr_status check_reference(const struct kit *t, const char *name, do
     const double error = error_of(t);
 
     if (!(error <= most))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s: the relative L2 error is %g, the limit is %g",
-                        name, error, most);
+        return kvr_fail(KVR_ETOLERANCE,
+                        "bench: %s: the output's relative L2 error is %g, the limit is %g", name,
+                        error, most);
     return KVR_OK;
 }
 

@@ -202,7 +202,7 @@ static enum kvr_status write_row(const struct trial *t, int who, int reference, 
 
     if (*n_rows == KVR_BENCH_KERNELS_ROWS)
         return kvr_fail(KVR_EINTERNAL,
-                        "bench: the kernel variants need more than the limit of %d rows",
+                        "bench: the kernel variants need more than the limit of %d result rows",
                         KVR_BENCH_KERNELS_ROWS);
     for (int r = 0; r < t->n; r++) {
         v[r] = t->took[who * t->rounds + r];

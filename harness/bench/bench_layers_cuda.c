@@ -430,7 +430,7 @@ static enum kvr_status time_call(struct kit *t, int rounds, const struct kvr_ben
     static const char *const ends[] = { [KVR_LINEAR_ROUNDED] = "cuBLASLt BF16",
                                         [KVR_LINEAR_GELU] = "cuBLASLt BF16 with GELU",
                                         [KVR_LINEAR_ADDED] =
-                                            "cuBLASLt BF16 without the residual sum" };
+                                            "cuBLASLt BF16 without the residual addition" };
     struct kvr_bench_row *row = &rows[*n_rows];
 
     KVR_TRY(check(t, forward, t->c->end, row->name));

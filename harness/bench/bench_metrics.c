@@ -77,9 +77,9 @@ static enum kvr_status read_once(const struct kit *k, double *speed)
         different += memcmp(k->a + (size_t)i * FRAME_BYTES, k->same + (size_t)i * FRAME_BYTES,
                             FRAME_BYTES) != 0;
     *speed = per_second(kvr_now_ns() - t0);
-    return different ? kvr_fail(KVR_EINTERNAL, "bench: %d copies of frames differ from the frames",
-                                different)
-                     : KVR_OK;
+    return different
+               ? kvr_fail(KVR_EINTERNAL, "bench: %d frames differ from their copies", different)
+               : KVR_OK;
 }
 
 /* Measures the rate at which one metric is computed. *there is false if the metric has no value for

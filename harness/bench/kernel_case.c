@@ -304,11 +304,12 @@ static enum kvr_status compare_numbers(const struct kvr_kernel_case *c, enum kvr
             size = c->size ? c->size(k, a, i / a->row) : largest(a, i / a->row);
         err = error_of(have, want, size);
         if (!(err <= c->tol))
-            return kvr_fail(KVR_ETOLERANCE,
-                            "%s, %s: %s: argument %d [%zu] is %.9g, but %s %.9g: the "
-                            "error is %.3g times the magnitude %.3g, the limit is %.3g times",
-                            c->name, kvr_isa_name(isa), describe_buffer(k, at), which, i, have,
-                            right_by(c), want, err, size, c->tol);
+            return kvr_fail(
+                KVR_ETOLERANCE,
+                "%s, %s: %s: argument %d [%zu] is %.9g, but %s %.9g: the relative error "
+                "is %.3g (magnitude of the row: %.3g), the limit is %.3g",
+                c->name, kvr_isa_name(isa), describe_buffer(k, at), which, i, have, right_by(c),
+                want, err, size, c->tol);
     }
     return KVR_OK;
 }

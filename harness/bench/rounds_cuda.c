@@ -178,7 +178,7 @@ void kvr_rounds_judge(const struct kvr_dev *dev, struct kvr_bench_row *row)
 {
     row->device = kvr_dev_name(dev);
     if (kvr_stream_emulated()) {
-        kvr_bench_without(row, "emulated: times do not apply to a GPU");
+        kvr_bench_without(row, "the CPU emulated the kernels: their times do not apply to a GPU");
         row->cold = row->warm = NAN;
     }
 }

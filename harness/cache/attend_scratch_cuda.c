@@ -235,7 +235,8 @@ enum kvr_status kvr_cuda_scratch_prepare(const struct kvr_attend_needs *n,
         return KVR_OK;
     list = malloc((size_t)rows * sizeof *list);
     if (!list)
-        return kvr_fail(KVR_ENOMEM, "attention: out of memory while allocating %lld rows",
+        return kvr_fail(KVR_ENOMEM,
+                        "attention: out of memory while allocating the indices of %lld query rows",
                         (long long)rows);
     for (int h = 0; h < n->n_heads; h++)
         for (int64_t t = 0; t < n->max_query; t++)

@@ -746,9 +746,10 @@ enum kvr_status kvr_columns_cuda(const struct kvr_column_job *job, struct kvr_at
     enum kvr_status st = KVR_OK;
 
     if (!capacity)
-        return kvr_fail(KVR_ENOMEM,
-                        "attention: out of memory while allocating the weights of %d keys",
-                        KVR_CUDA_PIECE);
+        return kvr_fail(
+            KVR_ENOMEM,
+            "attention: out of memory while allocating the attention weights of %d keys",
+            KVR_CUDA_PIECE);
     if (!job->attend->by_head)
         st = columns_of(job, s, -1, capacity);
     for (int h = 0; h < heads && job->attend->by_head && st == KVR_OK; h++)

@@ -40,7 +40,8 @@ static enum kvr_status rows_lists(struct rows_lists *r, int64_t n)
     r->row = malloc(2 * (size_t)n * sizeof *r->row);
     r->token = r->row ? r->row + n : NULL;
     return r->row ? KVR_OK
-                  : kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %lld rows",
+                  : kvr_fail(KVR_ENOMEM,
+                             "cache: out of memory while allocating the row indices of %lld tokens",
                              (long long)n);
 }
 

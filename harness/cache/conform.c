@@ -193,8 +193,8 @@ static enum kvr_status check_error(const struct trial *t, const char *of, double
         error[side] = error_of(t, side);
         if (!(error[side] <= 1))
             return kvr_fail(KVR_ETOLERANCE,
-                            "%s: decoded %s have a relative squared error of %.3g, at most 1 (the "
-                            "error of zeros) is allowed",
+                            "%s: decoded %s have a relative squared error of %.3g, at most 1 is "
+                            "allowed (decoding to zeros gives 1)",
                             of, side ? "values" : "keys", error[side]);
     }
     return KVR_OK;
@@ -207,7 +207,9 @@ static enum kvr_status check_held(const struct trial *t)
     for (int64_t i = 0; i < TOKENS; i++)
         n += t->held[i];
     return n ? KVR_OK
-             : kvr_fail(KVR_ETOLERANCE, "none of %d tokens is visible after all chunks were stored",
+             : kvr_fail(KVR_ETOLERANCE,
+                        "after all chunks were stored, attention sees none of the %d tokens; it "
+                        "must see at least one",
                         TOKENS);
 }
 
@@ -224,7 +226,8 @@ static enum kvr_status round_trip(struct kvr_conform *c)
     if (st == KVR_OK)
         st = check_error(&t, "normal numbers", error);
     trial_close(&t);
-    snprintf(c->finding, sizeof c->finding, "relative squared error %.3g of keys, %.3g of values",
+    snprintf(c->finding, sizeof c->finding,
+             "relative squared error of decoded keys %.3g, of decoded values %.3g; limit 1",
              error[0], error[1]);
     return st;
 }
@@ -302,7 +305,9 @@ static enum kvr_status other_input(struct kvr_conform *c)
     if (st == KVR_OK)
         st = check_error(&t, "a second input", error);
     if (st == KVR_OK && strcmp(alone, second) != 0)
-        st = kvr_fail(KVR_ETOLERANCE, "the stored bytes of an input depend on an earlier input");
+        st =
+            kvr_fail(KVR_ETOLERANCE, "the same input is stored as different bytes if another input "
+                                     "was stored before it");
     trial_close(&t);
     return st;
 }
@@ -322,12 +327,14 @@ static enum kvr_status check_bytes(const struct trial *t, int chunk)
     if (resident - policy != nominal)
         return kvr_fail(
             KVR_ETOLERANCE,
-            "after chunk %d: the cache's buffers have %zu bytes, the codec declares %zu", chunk,
-            resident - policy, nominal);
+            "after chunk %d: the cache's buffers have %zu bytes, the codec declares %zu; the "
+            "numbers must be equal",
+            chunk, resident - policy, nominal);
     if (resident != mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META])
         return kvr_fail(
             KVR_ETOLERANCE,
-            "after chunk %d: the allocator counts %zu bytes for the cache, its buffers have %zu",
+            "after chunk %d: the allocator counts %zu bytes for the cache, but the cache's buffers "
+            "have %zu; the numbers must be equal",
             chunk, mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META], resident);
     return KVR_OK;
 }
@@ -411,7 +418,7 @@ static enum kvr_status parts(struct kvr_conform *c)
             memcmp(part + n, t.out + TOKENS * t.width + begin, n * sizeof *part) != 0)
             st = kvr_fail(
                 KVR_ETOLERANCE,
-                "tokens %lld to %lld decode differently alone than in a decode of all tokens",
+                "decoding only tokens %lld to %lld gives other values than decoding all tokens",
                 (long long)ranges[i][0], (long long)ranges[i][1] - 1);
     }
     free(part);
@@ -677,14 +684,15 @@ const struct kvr_conform_check kvr_conform_checks[] = {
       "refused",
       options },
     { "round trip",
-      "round trip: decoded values are finite, not permuted, and nearer to the input than zeros",
+      "round trip: decoded values are finite and not permuted; their relative squared error is at "
+      "most 1",
       round_trip },
     { "bytes", "allocated bytes equal declared bytes, and none leak", bytes },
     { "again", "equal input gives equal bytes, for any number of threads", check_repeatable },
     { "input", "the input is not modified", input_stays },
     { "other input", "an earlier input does not affect a later one", other_input },
     { "parts", "partial decoding equals full decoding", parts },
-    { "hostile", "zeros, constants, outliers, tiny and large numbers; NaN stays NaN",
+    { "hostile", "zeros, constants, outliers, tiny and large numbers are accepted; NaN stays NaN",
       check_hostile_values },
     { "no memory", "a failing allocation is reported, leaks nothing and can be retried",
       no_memory },

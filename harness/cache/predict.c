@@ -400,8 +400,8 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
     if (fill_all_entries(r)) {
         out->data_dependent = true;
         out->nominal_max = nominal_of(r);
-        out->depends = "outliers and entropy-coded bytes depend on the data: nominal_bytes assumes "
-                       "none, nominal_bytes_max the maximum";
+        out->depends = "the numbers of outliers and of entropy-coded bytes depend on the data: "
+                       "nominal_bytes assumes 0, nominal_bytes_max the largest possible numbers";
         if (kvr_codec_joint(r->scheme->k[0]))
             out->depends = "a Python method's bytes are known only after a run: nominal_bytes is "
                            "0, nominal_bytes_max the limit that the method declares";
@@ -409,8 +409,8 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
     if (mask_matters(r->scheme)) {
         out->data_dependent = true;
         out->depends = "the number of foreground tokens depends on the data: nominal_bytes assumes "
-                       "the share in option target; nominal_bytes_min and nominal_bytes_max are "
-                       "the extremes over all shares from option min to option max";
+                       "the fraction of option target; nominal_bytes_min and nominal_bytes_max "
+                       "are the least and most bytes for fractions from option min to option max";
         KVR_TRY(mask_bounds(r->scheme, geo, out));
     }
     if (kvr_retention_thins(&r->scheme->retention, &thin) && thin.by_data) {

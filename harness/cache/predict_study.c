@@ -116,8 +116,8 @@ enum kvr_status kvr_predict_study_peak(const struct kvr_scheme *scheme, struct k
 
     if (!kvr_scheme_is_study(scheme))
         return kvr_fail(KVR_EINVAL,
-                        "%s: the study's peak memory can be predicted only for its @study reading; "
-                        "use %s@study",
+                        "%s: the study's peak memory is predicted only for methods as the study "
+                        "implemented them (NAME@study); use %s@study",
                         scheme->name, scheme->method->name);
     *out = (struct kvr_study_peak){
         .era = names[era],

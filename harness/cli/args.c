@@ -11,7 +11,8 @@ enum { MAX_ARGS = 64 };
 
 const struct kvr_arg kvr_args_common[] = {
     KVR_ARG_LIST(struct kvr_call, plugins, "plugin", 0, "FILE",
-                 "load methods and parts from a shared object or Python file"),
+                 "load methods, codec stages and policies from a shared object, or a method from a "
+                 "Python file"),
     KVR_ARG_TEXT(struct kvr_call, cpu, "cpu", 0, "NAME", NULL,
                  "use this variant of the CPU kernels: portable, avx2, avxvnni, avx512, vnni, "
                  "amx_bf16, amx_int8 or neon; the default is the fastest that the CPU supports"),

@@ -73,9 +73,11 @@ static enum kvr_status find_pieces(struct pieces *all)
             if (letter_of(all, p) < all->n)
                 continue;
             if (all->n == (int)(sizeof all->piece / sizeof *all->piece))
-                return kvr_fail(KVR_EINTERNAL,
-                                "catalogue: more than %d kinds of differences between readings",
-                                all->n);
+                return kvr_fail(
+                    KVR_EINTERNAL,
+                    "catalogue: the methods' `differs` texts have more than the limit of %d "
+                    "distinct items; enlarge struct pieces",
+                    all->n);
             all->piece[all->n++] = p;
         }
     }

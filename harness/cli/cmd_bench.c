@@ -202,7 +202,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct bench_opts, rounds, "rounds", 'n', "N", "45", 3, 1000,
                 "maximum number of rounds; a round runs the benchmark and its reference once"),
     KVR_ARG_INT(struct bench_opts, seconds, "seconds", 0, "S", "60", 0, 86400,
-                "for attention on the CPU: time limit of a row, in seconds; 0 means no limit"),
+                "for attention on the CPU: time limit of each benchmark, in seconds; 0 means none"),
     KVR_ARG_FLAG(struct bench_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
@@ -231,8 +231,8 @@ const struct kvr_command kvr_command_bench = {
         "traffic as the kernel.\n"
         "With --shape on the CPU, a call does at most 50 GFLOP: a larger shape is measured\n"
         "with fewer queries over all keys, as the row's name says.\n"
-        "With --seconds, a row that reaches its time limit ends after at least three rounds\n"
-        "and is marked.\n",
+        "With --seconds, a benchmark stops at its time limit, but not before three rounds.\n"
+        "A message reports that it stopped early.\n",
     .args = args,
     .opts_size = sizeof(struct bench_opts),
     .min_words = 1,

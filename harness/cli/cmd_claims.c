@@ -32,7 +32,7 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(
         struct claims_opts, db, "db", 0, "FILE", NULL,
-        "database of measured cells; without it only claims decided by arithmetic get a verdict"),
+        "database of measurements; without it, only claims about computed sizes get a verdict"),
     KVR_ARG_TEXT(struct claims_opts, format, "format", 'f', "FORMAT", "txt",
                  "output format: txt, md, csv, json, jsonl or latex"),
     KVR_ARG_INT(struct claims_opts, most, "most", 0, "N", "360", 12, 1000000,
@@ -49,7 +49,8 @@ const struct kvr_command kvr_command_claims = {
                 "  kvreel claims --db out/study33.db --format csv >claims.csv\n"
                 "  kvreel claims mine.yaml --db kvreel.db --json\n",
     .details =
-        "A claim holds, does not hold, is equal within its margin, or is futile.\n"
+        "The verdict of a claim is: holds, does not hold, equal (the difference is within the\n"
+        "claim's margin) or futile (a verdict would need more than --most prompts).\n"
         "Verdicts come from a confidence sequence and e-BH over all claims, so a database may\n"
         "be judged while it grows.\n"
         "A claim that needs a GPU or another model names the command that would settle it.\n"

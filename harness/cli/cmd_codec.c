@@ -32,7 +32,7 @@ static const struct kvr_opt where_options[] = {
                 "number of tokens per latent frame"),
     KVR_OPT_INT(struct where, frames_per_chunk, 3, 1, 4096, "frames denoised together"),
     KVR_OPT_INT(struct where, active_tokens, 0, 0, INT_MAX,
-                "number of tokens written to the cache so far; 0 means all"),
+                "use only this number of tokens from the start of each IN; 0 means all"),
     { 0 },
 };
 
@@ -440,8 +440,8 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct codec_opts, method, "method", 'm', "METHOD", NULL, "NAME, or NAME@study"),
     KVR_ARG_LIST(struct codec_opts, in, "in", 'i', "FILE",
-                 "safetensors file with k and v, [tokens, heads, dim]; repeat it for later states "
-                 "of the same KV cache"),
+                 "safetensors file with tensors k and v, [tokens, heads, dim]; give this option "
+                 "again for each later state of the same KV cache"),
     KVR_ARG_TEXT(struct codec_opts, out, "out", 'o', "FILE", NULL,
                  "output file for decoded k and v, as F32"),
     KVR_ARG_TEXT(struct codec_opts, draw, "draw", 0, "TxHxD", NULL,
@@ -466,13 +466,15 @@ const struct kvr_command kvr_command_codec = {
                 " -o out.safetensors -O layers=30 -O layer=4 --json\n"
                 "  kvreel codec -m KIVI_INT4 --draw 4680x12x128 --json\n",
     .details =
-        "Besides the method's options (`kvreel show`), -O accepts layers=1, layer=0,\n"
-        "tokens_per_frame=1560, frames_per_chunk=3 and active_tokens (default: all).\n"
+        "Besides the method's options (`kvreel show`), -O accepts these, here with their\n"
+        "defaults: layers=1, layer=0, tokens_per_frame=1560, frames_per_chunk=3 and\n"
+        "active_tokens=0 (all tokens of IN).\n"
         "\n"
         "In the study's reading (@study), each IN is the complete KV cache after a pass, and\n"
         "is encoded as a whole. In the intended reading, the first IN is encoded chunk by\n"
         "chunk, and each further IN adds only its new tokens.\n"
-        "Dropped tokens are 0 in OUT, and a pooled frame is repeated.\n"
+        "In OUT, dropped tokens are 0, and every token that a pooled token replaces has the\n"
+        "pooled token's values.\n"
         "\n"
         "`stored_sha256` is the hash of codes, scales, zero points and indices. The hash is\n"
         "equal on every CPU for equal input.\n",

@@ -27,10 +27,11 @@ static enum kvr_status find(const char *name, const struct kvr_metric **out)
 
     *out = kvr_metric_find(name);
     if (*out && (*out)->truth)
-        return kvr_fail(KVR_EINVAL,
-                        "compare: metric %s exists only in sweeps; pass the truth as the first "
-                        "video and use the metric without _truth",
-                        name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "compare: metric %s exists only in sweeps, where it compares with a recorded "
+            "clip; pass that clip as the first video, and the metric without _truth",
+            name);
     if (*out)
         return KVR_OK;
     for (int i = 0; i < MAX_METRICS && kvr_metrics[i]; i++)
@@ -255,7 +256,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct compare_opts, chunk, "chunk", 'c', "N", "0", 0, 100000,
                 "number of frames per chunk, for metrics chunk_discontinuity and colour_drift"),
     KVR_ARG_FLAG(struct compare_opts, series, "series", 0,
-                 "with --json: include the value of each frame"),
+                 "with --json: include each metric's value for every frame"),
     KVR_ARG_FLAG(struct compare_opts, json, "json", 0, "print JSON"),
     { 0 },
 };

@@ -111,7 +111,7 @@ static json_t *check_variants(void)
 
     snprintf(text, sizeof text, "%s, %s; this CPU runs %s; compiled: %s%s%s",
              kvr_isa_name(kvr_isa()),
-             kvr_isa_forced() ? "forced by name" : "the fastest that this CPU supports",
+             kvr_isa_forced() ? "forced by name" : "the fastest variant that this CPU supports",
              kvr_isa_names(usable, sizeof usable, kvr_isa_usable),
              kvr_isa_names(compiled, sizeof compiled, kvr_isa_compiled),
              refused ? "; AMX tiles refused: " : "", refused ? refused : "");

@@ -185,15 +185,15 @@ static int run(const struct kvr_call *call)
                             KVR_EXIT_OK);
     printf("%s: %d prompts, %lld tokens of %d values\n", o->out, n, (long long)r.n_tokens, r.dim);
     if (r.n_cut)
-        printf("%d prompts have the maximum of %d tokens: longer texts are truncated\n", r.n_cut,
-               o->max_tokens);
+        printf("%d prompts have %d tokens (--max-tokens); those with a longer text are truncated\n",
+               r.n_cut, o->max_tokens);
     return KVR_EXIT_OK;
 }
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct embed_opts, prompts, "prompts", 'p', "FILE", NULL,
-                 "suite (.yaml), or text file with one prompt per line, which get the ids p0001, "
-                 "p0002, ..."),
+                 "suite (.yaml), or text file with one prompt per line; the prompts get the ids "
+                 "p0001, p0002, ..."),
     KVR_ARG_TEXT(struct embed_opts, out, "out", 'o', "PACK", NULL, "output safetensors file"),
     KVR_ARG_TEXT(struct embed_opts, model, "model", 0, "NAME", NULL,
                  "model folder that contains the text encoder and the tokenizer"),

@@ -35,7 +35,9 @@ static int report(const struct fsck_opts *o, const char *db, const struct kvr_ch
                       "saved", o->output[0] ? o->output : NULL, "found", problems),
             code);
     if (!r->checksummed && !r->problems)
-        printf("%s: no damage found; a database of an earlier version has no checksums\n", db);
+        printf("%s: no damage found, but an earlier version of kvreel wrote this database without "
+               "checksums; `kvreel merge` migrates it\n",
+               db);
     else
         printf("%s: %lld cells intact, %lld damaged; %lld sessions intact, %lld damaged; %lld "
                "plans intact, %lld damaged; %d problems%s%s\n",

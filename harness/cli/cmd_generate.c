@@ -331,7 +331,7 @@ static void print_text(const json_t *doc)
                json_number_value(json_object_get(doc, "psnr_db")),
                json_number_value(json_object_get(doc, "ssim")));
     if (json_object_get(doc, "ssim_truth"))
-        printf("against the truth: PSNR %.2f dB, SSIM %.4f\n",
+        printf("against the recorded frames: PSNR %.2f dB, SSIM %.4f\n",
                json_number_value(json_object_get(doc, "psnr_truth_db")),
                json_number_value(json_object_get(doc, "ssim_truth")));
     printf("video   %s\nsheet   %s\nframes  %s\n", json_string_value(json_object_get(doc, "video")),
@@ -366,8 +366,8 @@ static enum kvr_status check_model(const struct generate_opts *o, const struct k
                         "given frames; use --image for a first frame");
     if (o->embedding && c->latent_is_rgb)
         return kvr_fail(KVR_EINVAL,
-                        "generate: --embedding %s: this model reads the prompt's words, so it "
-                        "needs no embedding",
+                        "generate: --embedding %s: this model reads the prompt's words and no "
+                        "embedding; remove --embedding",
                         o->embedding);
     return check_counts(o, c);
 }
@@ -498,14 +498,14 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct generate_opts, out, "out", 'o', "DIR", "out/generate", "output folder"),
     KVR_ARG_FLAG(struct generate_opts, reference, "reference", 'r',
                  "also generate the BF16 rollout; print PSNR and SSIM against it, and show both on "
-                 "the sheet"),
+                 "the contact sheet"),
     KVR_ARG_TEXT(struct generate_opts, truth, "truth", 0, "FILE", NULL,
                  "safetensors file with recorded frames to continue, U8 [n, height, width, 3]"),
     KVR_ARG_TEXT(struct generate_opts, tensor, "tensor", 0, "NAME", "frames",
                  "name of the tensor in the file of --truth"),
     KVR_ARG_INT(struct generate_opts, given, "given", 0, "N", "0", 0, 100000,
-                "number of latent frames given from --truth, in whole chunks; the rest is compared "
-                "with the result"),
+                "start with the first N latent frames of --truth, whole chunks; the frames after "
+                "them are compared with the result"),
     KVR_ARG_TEXT(
         struct generate_opts, image, "image", 0, "FILE", NULL,
         "first frame, an image of the video's size; only for models with Wan 2.2's latents"),
@@ -516,10 +516,10 @@ static const struct kvr_arg args[] = {
         struct generate_opts, name, "embedding-tensor", 0, "NAME", "prompt",
         "name of the tensor in the file of --embedding; shots of a prompt use NAME.1, NAME.2, ..."),
     KVR_ARG_INT(struct generate_opts, fps, "fps", 0, "N", "0", 0, 240,
-                "frames per second of the MP4; 0 means 8, or 16 for decoded latents"),
+                "frames per second of the MP4; 0 means 16, or 8 if the model's latents are RGB"),
     KVR_ARG_INT(struct generate_opts, scale, "scale", 0, "N", "0", 0, 64,
-                "integer factor by which the MP4's frames are enlarged; 0 means 6, or 1 for "
-                "decoded latents"),
+                "integer factor by which the MP4's frames are enlarged; 0 means 1, or 6 if the "
+                "model's latents are RGB"),
     KVR_ARG_INT(struct generate_opts, columns, "columns", 0, "N", "8", 1, 64,
                 "number of frames per row of the contact sheet"),
     KVR_ARG_FLAG(struct generate_opts, json, "json", 0, "print JSON"),

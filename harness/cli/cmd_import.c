@@ -50,8 +50,8 @@ static int run(const struct kvr_call *call)
                                       "videos", r.videos, "matched", r.matched, "stored", r.stored,
                                       "unmatched", r.unmatched, "empty", r.empty),
                             code);
-    printf("%d dimensions, %d video scores, %d matched to a cell, %d rows stored\n", r.dimensions,
-           r.videos, r.matched, r.stored);
+    printf("%d VBench dimensions, %d video scores, %d matched to a cell, %d metric values stored\n",
+           r.dimensions, r.videos, r.matched, r.stored);
     kvr_vbench_free(&r);
     return code;
 }
@@ -70,7 +70,7 @@ const struct kvr_command kvr_command_import = {
                 "  kvreel query --db out/demo.db \"SELECT * FROM metric WHERE name LIKE "
                 "'vbench.%'\"\n",
     .details = "Videos are matched with cells by file name. Percentages are stored as fractions;\n"
-               "cosines keep their sign.\n"
+               "cosine similarities are stored unchanged, in -1..1.\n"
                "The exit code is 5 if no video belongs to a cell.\n",
     .args = args,
     .opts_size = sizeof(struct import_opts),

@@ -119,7 +119,8 @@ static void man_program(FILE *f)
             ".TH KVREEL 1 \"\" \"kvreel %s\"\n.SH NAME\nkvreel \\- benchmark of KV-cache "
             "compression for autoregressive video diffusion\n.SH SYNOPSIS\n\\fBkvreel\\fR "
             "[\\fB\\-\\-plugin\\fR \\fIFILE\\fR] [\\fB\\-\\-cpu\\fR \\fINAME\\fR] "
-            "\\fICOMMAND\\fR [options]\n.SH OPTIONS\nBefore the command or among its own:\n",
+            "\\fICOMMAND\\fR [options]\n.SH OPTIONS\nThese options may precede the command or "
+            "follow it:\n",
             kvr_version());
     man_common(f);
     fprintf(f, ".SH COMMANDS\n");

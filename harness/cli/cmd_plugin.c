@@ -291,7 +291,7 @@ const struct kvr_command kvr_command_plugin = {
     .details =
         "`plugin new` writes NAME.py, a working method in Python, and its test, test_NAME.py.\n"
         "`plugin check` runs each check in its own process, on one layer. Decoded values must\n"
-        "be finite, and nearer to the input than zeros are. Allocated bytes must equal\n"
+        "be finite, with a relative squared error of at most 1. Allocated bytes must equal\n"
         "declared bytes. Equal input must give equal bytes for any number of threads, and\n"
         "different input must give different bytes. Decoding some tokens must give the same\n"
         "values as decoding all. Zeros, constants, outliers, tiny and large numbers must be\n"

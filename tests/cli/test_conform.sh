@@ -29,14 +29,14 @@ broken BREAKS_BYTES bytes "after chunk 0: the cache's buffers have [0-9]+ bytes,
 exits 4 "what drifts from call to call" plugin check "$plugins/broken.so" -m BREAKS_AGAIN --json
 json "is not the same again" 'any(.checks[]; .check == "again" and (.said | test("the stored bytes differ")))
     and (.checks[] | select(.check == "round trip") | .verdict == "ok")'
-broken BREAKS_PARTS parts 'decode differently alone than in a decode of all tokens'
+broken BREAKS_PARTS parts 'gives other values than decoding all tokens'
 broken BREAKS_ZEROS hostile 'crashed: SIGABRT'
 broken BREAKS_NAN hostile 'an input of nan in the keys decodes to the finite 0'
 broken BREAKS_MEMORY 'no memory' 'the reported error is not KVR_ENOMEM: what is a failed allocation'
 broken BREAKS_TIME hostile 'not finished after 2 s' 2
 exits 4 "a NaN out of nothing" plugin check "$plugins/poison.so" --json
 json "is found where it is read" 'any(.checks[]; .check == "round trip" and (.said | test("value of token 0, channel 0 decodes to nan")))'
-broken REMEMBERS_F16 'other input' 'the stored bytes of an input depend on an earlier input'
+broken REMEMBERS_F16 'other input' 'the same input is stored as different bytes if another input was stored before it'
 exits 4 "what writes to its input" plugin check "$plugins/broken.so" -m BREAKS_INPUT --json
 json "is found out" 'any(.checks[]; .check == "input" and (.said | test("the codec modified its input at token 0, channel 0")))'
 exits 0 "a method beside a stage that it has not" plugin check "$plugins/memo.so" --json

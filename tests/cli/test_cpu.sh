@@ -38,7 +38,7 @@ says "says so" "'$other' is for another CPU architecture"
 exits 0 "doctor, forced" doctor --cpu portable
 prints "which one and why" '^ok +CPU kernels +portable, forced by name; this CPU runs portable.*; compiled: portable'
 exits 0 "doctor" doctor
-prints "the best" "^ok +CPU kernels +$best, the fastest that this CPU supports"
+prints "the best" "^ok +CPU kernels +$best, the fastest variant that this CPU supports"
 
 tiny_config "$work/tiny.yaml" 3
 cd "$work" || exit 1
