@@ -763,9 +763,10 @@ static enum kvr_status read_until(struct kvr_config *c, const struct kvr_yaml_no
             n, "'%s': expected 'ci_width N%%' with N from 0.01 to 100, or 'decided METRIC'", text);
     c->until /= 100;
     if (!c->set.timing)
-        return kvr_yaml_fail(n, "'until' needs 'timing: true' in the sweep");
+        return kvr_yaml_fail(n, "'until: ci_width' needs 'timing: true' in the sweep");
     if (c->set.repeats < 7)
-        return kvr_yaml_fail(n, "'until' needs 'repeats' of at least 7, not %d", c->set.repeats);
+        return kvr_yaml_fail(n, "'until: ci_width' needs 'repeats' of at least 7, not %d",
+                             c->set.repeats);
     return KVR_OK;
 }
 

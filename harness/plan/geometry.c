@@ -52,7 +52,9 @@ static enum kvr_status read_patch(const json_t *root, const char *path, struct s
 
         if (!json_is_integer(v) || n < 1 || n > 64 || (i == 0 && n != 1))
             return kvr_fail(KVR_EFORMAT,
-                            "%s: patch_size[%zu]: need [1, h, w] with h and w of 1..64", path, i);
+                            "%s: patch_size[%zu] is invalid: need [1, height, width] with height "
+                            "and width of 1..64",
+                            path, i);
         if (i)
             *to[i - 1] = (int)n;
     }
@@ -138,8 +140,8 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
         if (!strcmp(name, built_in[i]->name)) {
             if (n_layers && n_layers != built_in[i]->n_layers)
                 return kvr_fail(KVR_EINVAL,
-                                "geometry %s: --layers is not supported; use %s-random, which has "
-                                "the same sizes",
+                                "geometry %s: --layers is not supported; instead give the model "
+                                "%s-random, which has the same sizes",
                                 name, name);
             *out = *built_in[i];
             return KVR_OK;
@@ -153,9 +155,10 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
         if (st == KVR_ENOTFOUND && near)
             return kvr_fail(st, "unknown geometry '%s'; did you mean '%s'?", name, near);
         if (st != KVR_OK)
-            return kvr_fail_prefix(
-                st, "geometry '%s': need wan-1.3b, wan-14b, wan-5b, a model or a config.json",
-                name);
+            return kvr_fail_prefix(st,
+                                   "geometry '%s': need wan-1.3b, wan-14b, wan-5b, a model's name "
+                                   "or folder, or the path of a config.json",
+                                   name);
         snprintf(file, sizeof file, "%s/config.json", path);
     }
     KVR_TRY(kvr_json_load(&root, file));

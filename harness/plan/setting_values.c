@@ -203,8 +203,9 @@ static enum kvr_status find_axis(const struct kvr_yaml_node *n, int *out)
         axes[n_axes++] = kvr_setting_rows[*out].name;
     }
     near = kvr_nearest(name, axes);
-    return kvr_yaml_fail(n, "'%s' cannot be zipped: it is not an axis%s%s%s", name,
-                         near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return kvr_yaml_fail(n,
+                         "zip: '%s' is not an axis (a setting that may have several values)%s%s%s",
+                         name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KVR_N_SETTINGS],

@@ -328,7 +328,7 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
     if (!id || (!text && !shots))
         return kvr_yaml_fail(n, "a prompt lacks %s", id ? "a 'text' or 'shots'" : "an id");
     if (text && shots)
-        return kvr_yaml_fail(shots, "a prompt needs either 'text' or 'shots', not both");
+        return kvr_yaml_fail(shots, "a prompt has both 'text' and 'shots'; remove one of the two");
     KVR_TRY(kvr_yaml_string(id, &p->id));
     KVR_TRY(check_id(id, p->id));
     p->at = text ? text : shots;

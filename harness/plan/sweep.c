@@ -265,9 +265,10 @@ static enum kvr_status over_settings(struct kvr_sweep *s, struct point *p)
     const struct kvr_config *c = s->config;
 
     if (c->values[KVR_SET_frames].n == 0 && !p->suite->frames)
-        return kvr_yaml_fail(kvr_yaml_root(c->doc),
-                             "the sweep has no 'frames', and suite '%s' has no default",
-                             p->suite->name);
+        return kvr_yaml_fail(
+            kvr_yaml_root(c->doc),
+            "the sweep has no 'frames', and suite '%s' gives no default; add 'frames' to the sweep",
+            p->suite->name);
     memset(p->index, 0, sizeof p->index);
     do {
         p->set = c->set;

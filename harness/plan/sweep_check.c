@@ -18,9 +18,10 @@ enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first)
 
     for (int i = first; i < s->n_cells - 1; i++) {
         if (strcmp(s->cell[i].label, last->label) == 0)
-            return kvr_yaml_fail(
-                last->method->at, "method '%s' is listed twice%s", last->label,
-                strcmp(s->cell[i].key, last->key) == 0 ? "" : ": give one of them another label");
+            return kvr_yaml_fail(last->method->at, "method '%s' is listed twice%s", last->label,
+                                 strcmp(s->cell[i].key, last->key) == 0
+                                     ? ""
+                                     : "; give one of these two methods another label");
         if (strcmp(s->cell[i].key, last->key) == 0)
             return kvr_yaml_fail(
                 last->method->at,
@@ -42,8 +43,9 @@ static enum kvr_status check_truth(const struct point *p)
     if (t->given % c->frames_per_chunk != 0 || t->given >= p->set.frames)
         return kvr_yaml_fail(
             t->given_at,
-            "prompt '%s': %d given frames of %d in all: need a multiple of %d (frames per chunk of "
-            "model %s), with at least one chunk left to generate",
+            "prompt '%s': %d given frames of %d in all: the number of given frames must be a "
+            "multiple of %d (frames per chunk of model %s) and leave at least one chunk to "
+            "generate",
             p->prompt->id, t->given, p->set.frames, c->frames_per_chunk, p->model->name);
     if (t->n < p->set.frames)
         return kvr_yaml_fail(
@@ -102,19 +104,21 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
                              "prompt '%s' has no 'tokens', which language model %s needs",
                              p->prompt->id, p->model->name);
     if (t->n < p->set.frames || p->set.frames > c->context_length)
-        return kvr_yaml_fail(t->at,
-                             "prompt '%s': frames %d, need at most %d (tokens of its text) and %d "
-                             "(context of model %s)",
-                             p->prompt->id, p->set.frames, t->n, c->context_length, p->model->name);
+        return kvr_yaml_fail(
+            t->at,
+            "prompt '%s': frames %d, need at most %d (number of tokens in its text) "
+            "and at most %d (context length in tokens of model %s)",
+            p->prompt->id, p->set.frames, t->n, c->context_length, p->model->name);
     if (kvr_text_bins(&r, p->set.frames, NULL) == 0)
         return kvr_yaml_fail(
             t->at,
             "prompt '%s': its text has %d tokens, fewer than a prefix of %d and a chunk of %d",
             p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
     if (strcmp(p->set.kind, "probe") == 0)
-        snprintf(why, n,
-                 "probe: grouped-query attention (GQA) and causal chunks are not supported; cells "
-                 "of kind bench measure `mass`");
+        snprintf(
+            why, n,
+            "kind probe: grouped-query attention (GQA) and causal chunks are not supported; use "
+            "kind bench, which measures the attention share (metric mass)");
     else if (strcmp(p->set.device, "cpu") != 0)
         snprintf(why, n,
                  "device %s: no kernels for grouped-query attention (GQA) and causal chunks; use "
@@ -153,7 +157,8 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
         return kvr_yaml_fail(p->model->at, "model_layers %d: trace '%s' has only %d layers",
                              p->set.model_layers, p->prompt->id, i->layout.n_layers);
     if (p->set.chunk)
-        return kvr_yaml_fail(p->model->at, "chunk %d: trace '%s' has fixed chunks of %d frames",
+        return kvr_yaml_fail(p->model->at,
+                             "chunk %d: trace '%s' has fixed chunks of %d frames; remove 'chunk'",
                              p->set.chunk, p->prompt->id, i->layout.frames_per_chunk);
     if (p->set.window && p->set.window < i->layout.frames_per_chunk + p->set.sink)
         return kvr_yaml_fail(
@@ -234,8 +239,8 @@ static enum kvr_status check_steps(const struct kvr_sweep *s, const struct point
     enum kvr_status st;
 
     if (p->set.chunk)
-        return kvr_yaml_fail(at, "chunk %d: model %s has fixed chunks of %d frames", p->set.chunk,
-                             p->model->name, c->frames_per_chunk);
+        return kvr_yaml_fail(at, "chunk %d: model %s has fixed chunks of %d frames; remove 'chunk'",
+                             p->set.chunk, p->model->name, c->frames_per_chunk);
     if (p->set.frames % c->frames_per_chunk != 0)
         return kvr_yaml_fail(at,
                              "frames: %d must be a multiple of %d (frames per chunk of model %s)",

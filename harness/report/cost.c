@@ -269,8 +269,9 @@ static enum kvr_status fill(struct kvr_table *out, const struct cost *c)
              "1.3B, 165 frames, text encoder and decoder included, GPU not stated)"));
     KVR_TRY(kvr_table_note(out, "to BF16: ratio of runtimes; with an interval, the ratio is over "
                                 "pairs of consecutive rollouts (setting abba)"));
-    return kvr_table_note(out, "predicted: KV, META, SCRATCH and WEIGHTS; off by: measured at the "
-                               "peak minus predicted");
+    return kvr_table_note(out, "predicted: bytes of the memory tags KV, META, SCRATCH and WEIGHTS; "
+                               "off by: bytes of these tags measured at the peak minus predicted "
+                               "bytes");
 }
 
 enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path)

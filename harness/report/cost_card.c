@@ -207,7 +207,8 @@ static enum kvr_status fill(struct kvr_table *out, struct card *c)
     kvr_table_drop_empty(out, empty);
     KVR_TRY(kvr_table_note(
         out,
-        "to BF16: runtime divided by BF16's of the same session and path, NOISY times included"));
+        "to BF16: runtime divided by the BF16 rollout's runtime in the same session and path, also "
+        "for NOISY times"));
     return kvr_table_note(
         out, "published: the 33-method study's figures for that method (MovieGen prompts, 165 "
              "frames, text encoder and decoder included, GPU not stated)");

@@ -290,15 +290,16 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     }
     kvr_table_close(&t);
     *extremes = about.extremes;
-    snprintf(note, sizeof note,
-             "intervals and tie letters are over prompts; telling %d methods apart needs at least "
-             "%d prompts",
-             about.most, kvr_pairs_needed(about.most * (about.most - 1) / 2, 0.95));
+    snprintf(
+        note, sizeof note,
+        "intervals and tie letters treat prompts as samples; telling %d methods apart needs at "
+        "least %d prompts",
+        about.most, kvr_pairs_needed(about.most * (about.most - 1) / 2, 0.95));
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st == KVR_OK)
         st = kvr_table_note(*out, "means include draws (reruns with perturbed noise), so intervals "
-                                  "include jitter (standard deviation over a prompt's draws)");
+                                  "include the variation of draws (jitter)");
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;

@@ -282,10 +282,10 @@ enum kvr_status kvr_report_prefill(struct kvr_table **out, const char *db_path)
     }
     if (st == KVR_OK)
         st = kvr_table_note(*out,
-                            "prefix -: all prefixes; 95 % intervals of paired differences over "
-                            "texts; by the correction: against the same method without it, "
-                            "Holm-adjusted over the corrections of a prefix; mass: share of "
-                            "attention");
+                            "prefix `-`: mean over all prefix lengths; 95 % intervals of paired "
+                            "differences over texts; by the correction: NLL minus that of the same "
+                            "method without its correction, Holm-adjusted over the corrected "
+                            "methods of a prefix length; mass: share of attention");
     kvr_prefill_free(&p);
     if (st != KVR_OK)
         kvr_table_close(out);

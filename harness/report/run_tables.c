@@ -215,8 +215,8 @@ static enum kvr_status note_who(struct kvr_table *out, const char *word, const c
     enum kvr_status st;
 
     KVR_TRY(kvr_table_query(&t, db, kvr_statement_table_runs_who, NULL));
-    snprintf(note, sizeof note, "%s: %.200s, %.600s; %d cells are in one database only", word, db,
-             t->n_rows ? kvr_table_text(t, 0, 0) : "", alone);
+    snprintf(note, sizeof note, "%s: %.200s, %.600s; %d of its cells are not in the other database",
+             word, db, t->n_rows ? kvr_table_text(t, 0, 0) : "", alone);
     st = kvr_table_note(out, note);
     kvr_table_close(&t);
     return st;

@@ -85,11 +85,11 @@ static void say_missing(const struct kvr_table *t, const struct group *g, char *
 {
     *out = 0;
     if (g->b < 0)
-        snprintf(out, n, "only one value of model_layers was run; add a second");
+        snprintf(out, n, "only one value of model_layers was run; add a second value to the sweep");
     else if (!isfinite(g->layers))
-        snprintf(out, n, "model not on this machine");
+        snprintf(out, n, "folder of the model not found, so its number of layers is unknown");
     else if (!isfinite(scaled(t, g, SEEN)))
-        snprintf(out, n, "time does not grow with layers");
+        snprintf(out, n, "runtime does not increase with model_layers, so it is not extrapolated");
 }
 
 /* Adds the row of a group (one method at one setting). `bf16` is the baseline's extrapolated time
@@ -155,8 +155,9 @@ static enum kvr_status fill(struct kvr_table *out, const struct kvr_table *t)
     }
     KVR_TRY(kvr_table_note(out, "scaled: linear extrapolation to all layers, from the runtimes and "
                                 "peaks of the two smallest numbers of layers"));
-    return kvr_table_note(out, "error of scaling: extrapolated value against the measured whole "
-                               "model, NOISY times included; fidelity cannot be extrapolated");
+    return kvr_table_note(out, "error of scaling: extrapolated value divided by the value measured "
+                               "with the whole model, minus 1, also for times of NOISY cells; "
+                               "fidelity cannot be extrapolated");
 }
 
 enum kvr_status kvr_report_scaled(struct kvr_table **out, const char *db_path)

@@ -242,12 +242,13 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
         find_methods(&w);
         st = all_verdicts(&w, *out);
     }
-    snprintf(note, sizeof note,
-             "%s: is the method still better than the best of the significantly worse methods, "
-             "on a column's rollouts only? yes: the interval excludes 0; weaker: same sign; no: "
-             "opposite sign; reversed: separable with opposite sign; teacher: cells with forcing: "
-             "teacher",
-             o->metric);
+    snprintf(
+        note, sizeof note,
+        "%s: with only the rollouts of a column, is the method still better than the best of the "
+        "methods that are significantly worse in all rollouts? yes: the interval excludes 0; "
+        "weaker: the difference has the same sign; no: it has the opposite sign; reversed: "
+        "opposite sign and separable; teacher: cells with forcing: teacher",
+        o->metric);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st != KVR_OK)

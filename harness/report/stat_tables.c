@@ -509,8 +509,8 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         return kvr_fail(KVR_ENOTFOUND, "stats: no value of '%s' for method '%s' in %s%s",
                         r->o->metric, r->o->against, r->o->db,
                         strcmp(r->o->metric, "runtime_s") == 0
-                            ? ": only times under `timing: true` on an idle machine are used "
-                              "(column time_codes of cells_wide)"
+                            ? ": statistics use only runtimes measured with `timing: true` on an "
+                              "idle machine (column time_codes of cells_wide: why others are not)"
                             : "");
     for (int i = 0; i < r->n; i++)
         KVR_TRY(compare(r, &r->m[i], base, &r->m[i].c));
@@ -525,9 +525,10 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
     snprintf(
         note, sizeof note,
         "%s, %s is better, difference to %s paired by %s; %g %% intervals (Student's t with Hall's "
-        "transformation); separable: sign-flip test, Holm-adjusted over %d comparisons, and an "
-        "interval without 0 (needs at least %d pairs); group: methods not separable from the best "
-        "of the group; better: by more than %g, by the always-valid test of `kvreel claims`",
+        "transformation); separable: significant in a sign-flip test, Holm-adjusted over %d "
+        "comparisons, and the interval excludes 0 (needs at least %d pairs); group: methods not "
+        "separable from the best of the group; better: by more than %g in the anytime-valid test "
+        "of `kvreel claims`",
         r->o->metric, r->sign > 0 ? "higher" : "lower", r->o->against,
         r->o->unit == KVR_PER_SEED ? "seed" : "prompt", 100 * r->o->level, r->n - 1,
         kvr_pairs_needed(r->n - 1, r->o->level), kvr_default_margin(r->o->metric));

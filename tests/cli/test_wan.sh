@@ -257,7 +257,7 @@ mkdir "$work/none"
 echo '{}' >"$work/none/config.json"
 exits 2 "a folder of nothing" model check "$work/none"
 exits 2 "measured, and none of the study's" reproduce study33 --measured --db "$work/b.db"
-says "says where it looked" 'no cell of the study.s methods in reading .study. .NAME@study. found in .*b.db'
+says "says where it looked" 'no cell of a method in the study.s version .NAME@study. found in .*b.db'
 # Without a decoder, only the cost is measured. Without an encoder and a pack, a prompt is unsupported.
 rm "$work/bare/Wan2.1_VAE.pth"
 sed "s|^model: .*|model: $work/bare|" "$work/text.yaml" >"$work/mute.yaml"

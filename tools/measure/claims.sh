@@ -53,8 +53,8 @@ END
             SELECT count(*) || ' cells of ' || count(DISTINCT method) || ' methods over ' ||
                 count(DISTINCT suite || prompt_id) || ' prompts and ' || count(DISTINCT seed) ||
                 ' seeds, models ' || group_concat(DISTINCT model) FROM cells_wide WHERE outcome = 'OK'" |
-            tail -n 1 | tr -d '\r"'); $(said 'the verdicts took [0-9.]+ core-hours')."
-        two=$(said 'prompts whose perturbed BF16 reruns diverge, not in SSIM and PSNR: ([a-z]+[0-9]+ \([0-9.]+ dB\)(, )?)+')
+            tail -n 1 | tr -d '\r"'); $(said "the verdicts' cells took [0-9.]+ core-hours")."
+        two=$(said 'prompts left out of SSIM and PSNR, as their BF16 reruns diverge: ([a-z]+[0-9]+ \([0-9.]+ dB\)(, )?)+')
         [ -z "$two" ] || worst_five "${two#*: }"
     fi
     jq -r --slurpfile fixed results/claims-fixed-n.json -f "$here/claims.jq" "$work/claims.json"

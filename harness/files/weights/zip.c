@@ -63,7 +63,8 @@ static enum kvr_status read_end64(struct end *e, const char *where, const unsign
     if (!agrees(e->n_records, 0xffff, kvr_little_endian(p + 32, 8)) ||
         !agrees(e->dir_bytes, 0xffffffff, kvr_little_endian(p + 40, 8)) ||
         !agrees(e->dir_begin, 0xffffffff, kvr_little_endian(p + 48, 8)))
-        return refuse(where, "the two end records differ");
+        return refuse(where,
+                      "the ZIP64 end record and the end record of the central directory differ");
     *e = (struct end){ kvr_little_endian(p + 32, 8), kvr_little_endian(p + 40, 8),
                        kvr_little_endian(p + 48, 8), at };
     return KVR_OK;
@@ -76,10 +77,12 @@ static enum kvr_status read_end(struct end *e, const char *where, const unsigned
 
     *e = (struct end){ 0 };
     if (n < END_BYTES || !signature(bytes + n - END_BYTES, 5, 6))
-        return refuse(where, "no end record in the last 22 bytes (truncated, or with a comment)");
+        return refuse(where,
+                      "no end record in the last 22 bytes: the file is truncated or has a comment");
     p = bytes + n - END_BYTES;
     if (kvr_little_endian(p + 20, 2) != 0)
-        return refuse(where, "the end record announces a missing comment");
+        return refuse(where,
+                      "the end record has a comment length above 0, but no comment follows it");
     if (kvr_little_endian(p + 4, 2) != 0 || kvr_little_endian(p + 6, 2) != 0 ||
         kvr_little_endian(p + 8, 2) != kvr_little_endian(p + 10, 2))
         return refuse(where, "more than one disk");
@@ -89,8 +92,9 @@ static enum kvr_status read_end(struct end *e, const char *where, const unsigned
         KVR_TRY(read_end64(e, where, bytes, p - LOCATOR_BYTES));
     if (e->dir_begin > e->dir_end || e->dir_bytes != e->dir_end - e->dir_begin)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: zip: the central directory of %" PRIu64 " bytes at %" PRIu64
-                        " bytes does not end at the end record, %" PRIu64,
+                        "%s: zip: the central directory has %" PRIu64
+                        " bytes and begins at byte %" PRIu64
+                        ", but must end where its end record begins, at byte %" PRIu64,
                         where, e->dir_bytes, e->dir_begin, e->dir_end);
     if (e->n_records > MAX_RECORDS || e->n_records > e->dir_bytes / ENTRY_BYTES)
         return kvr_fail(KVR_EFORMAT,
@@ -149,13 +153,17 @@ static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *wher
     p = bytes + r->begin;
     head = LOCAL_BYTES + kvr_little_endian(p + 26, 2) + kvr_little_endian(p + 28, 2);
     if (head > dir_begin - r->begin || n_data > dir_begin - r->begin - head)
-        return refuse_record(where, r, "its data ends beyond the file");
+        return refuse_record(where, r,
+                             "its data extends beyond the start of the central directory");
     if (kvr_little_endian(p + 26, 2) != r->n_name ||
         memcmp(p + LOCAL_BYTES, r->name, r->n_name) != 0)
-        return refuse_record(where, r, "the local header has another name");
+        return refuse_record(where, r,
+                             "its names in the local header and the central directory differ");
     if (kvr_little_endian(p + 8, 2) != 0 ||
         (kvr_little_endian(p + 6, 2) & (FLAG_ENCRYPTED | FLAG_STRONG)))
-        return refuse_record(where, r, "the local header says compressed or encrypted");
+        return refuse_record(
+            where, r,
+            "compressed or encrypted according to its local header; neither is supported");
     r->data = p + head;
     r->n = n_data;
     return KVR_OK;
@@ -187,13 +195,15 @@ static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *wher
     if (*used > left)
         return refuse(where, "a directory entry extends beyond the directory");
     if (!read_extra64(r->name + r->n_name, n_extra, fields))
-        return refuse_record(where, r, "its extra field is damaged");
+        return refuse_record(where, r, "its extra field in the central directory is malformed");
     if (flags & (FLAG_ENCRYPTED | FLAG_STRONG | FLAG_MASKED))
         return refuse_record(where, r, "encrypted");
     if (method != 0)
-        return refuse_record(where, r, "compressed; torch.save writes uncompressed records");
+        return refuse_record(where, r,
+                             "compressed; need an uncompressed record, as torch.save writes it");
     if (packed != size)
-        return refuse_record(where, r, "stored, but its two sizes differ");
+        return refuse_record(where, r,
+                             "uncompressed, but its compressed and uncompressed sizes differ");
     if (kvr_little_endian(p + 34, 2) != 0)
         return refuse_record(where, r, "on another disk");
     return read_local(r, where, bytes, dir_begin, size);
@@ -246,7 +256,7 @@ static enum kvr_status read_records(struct kvr_zipfile *z, const char *where,
         at += used;
     }
     if (at != e->dir_end)
-        return refuse(where, "bytes after the directory's last entry");
+        return refuse(where, "bytes between the central directory's last entry and its end record");
     return check_records(z, where, bytes);
 }
 

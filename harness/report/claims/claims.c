@@ -53,21 +53,22 @@ static enum kvr_status note_count(const struct kvr_ledger *l, struct kvr_table *
 
     snprintf(
         note, sizeof note,
-        "%d claims: %d hold, %d do not, %d are equal, %d futile, %d undecided (verdict `cannot be "
-        "told here`); figure: mean difference over prompts, positive if it supports the claim, "
-        "with an always-valid interval; e-BH at 5 %% over %d tests",
+        "%d claims: %d hold, %d do not hold, %d are equal, %d are futile, %d are undecided "
+        "(verdict `cannot be told here`); figure: mean difference over prompts, positive if it "
+        "supports the claim, with an anytime-valid interval; e-BH (false discovery rate 5 %%) over "
+        "%d tests",
         l->n_claims, l->n[KVR_CLAIM_HOLDS], l->n[KVR_CLAIM_NOT], l->n[KVR_CLAIM_EQUAL],
         l->n[KVR_CLAIM_FUTILE], l->n[KVR_CLAIM_OPEN], l->n_tested);
     KVR_TRY(kvr_table_note(t, note));
     if (l->two_videos[0]) {
         snprintf(note, sizeof note,
-                 "prompts whose perturbed BF16 reruns diverge, not in SSIM and PSNR: %.330s",
+                 "prompts left out of SSIM and PSNR, as their BF16 reruns diverge: %.330s",
                  l->two_videos);
         KVR_TRY(kvr_table_note(t, note));
     }
     if (!(l->cpu_s > 0))
         return KVR_OK;
-    snprintf(note, sizeof note, "the verdicts took %.2f core-hours", l->cpu_s / 3600);
+    snprintf(note, sizeof note, "the verdicts' cells took %.2f core-hours", l->cpu_s / 3600);
     KVR_TRY(kvr_table_note(t, note));
     if (!c)
         return KVR_OK;

@@ -224,7 +224,7 @@ static void say_sessions(struct figure *f, int most)
                                   text(f->t, row, "commit"), text(f->t, row, "date"));
             break;
         }
-    put_line(f, most, "Measured: %s. A baseline is BF16 of the same session.", all);
+    put_line(f, most, "Measured: %s. The baseline is the BF16 rollout of the same session.", all);
 }
 
 static void write_captions(struct figure *f, const struct kvr_plot_style *style)
@@ -245,7 +245,7 @@ static void write_captions(struct figure *f, const struct kvr_plot_style *style)
              f->n_panel[STUDY] == 0 ? "Here"
              : f->narrow            ? "Above"
                                     : "Left",
-             *model ? model : "Wan 1.3B's size with random weights",
+             *model ? model : "a model of Wan 1.3B's size with random weights",
              number(f->t, f->point[0].row, "frames"), *model ? "" : " of 480x832",
              number(f->t, f->point[0].row, "window"),
              f->n_panel[STUDY] == 0 ? ""

@@ -654,8 +654,8 @@ static enum kvr_status fail_empty(const struct kvr_plot_spec *spec, const struct
     return kvr_fail(KVR_EINVAL,
                     "plot %s: nothing to draw: none of %d rows has both %s and %s%s%s%s",
                     spec->name, rows->n_rows, spec->x.column, spec->y.column,
-                    *codes ? "; only runtimes under `timing: true` on an idle machine are drawn "
-                             "(reason codes: "
+                    *codes ? "; only runtimes measured with `timing: true` on an idle machine are "
+                             "drawn (codes of why the others are not: "
                            : "",
                     codes, *codes ? ")" : "");
 }

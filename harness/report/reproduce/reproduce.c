@@ -67,14 +67,15 @@ enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, c
     if (measured && (!db_path || papers[i].rows != kvr_reproduce_study33))
         return kvr_fail(
             KVR_EINVAL, "reproduce %s: --measured %s", paper,
-            db_path ? "applies to study33 only: other studies have no predicted values to leave out"
-                    : "needs measured values from a database: add --db FILE");
+            db_path
+                ? "omits predicted values and applies to study33 only; remove it for other studies"
+                : "needs measured values from a database: add --db FILE");
     KVR_TRY(kvr_repro_open(&r));
     st = papers[i].rows(&r);
     if (st == KVR_OK && out->table->n_rows == 0 && measured && !quantity)
         st = kvr_fail(KVR_ENOTFOUND,
-                      "reproduce %s: no cell of the study's methods in reading 'study' "
-                      "(NAME@study) found in %s",
+                      "reproduce %s: no cell of a method in the study's version (NAME@study) "
+                      "found in %s",
                       paper, db_path);
     else if (st == KVR_OK && out->table->n_rows == 0)
         st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: unknown quantity '%s'%s%s", paper,

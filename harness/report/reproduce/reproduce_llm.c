@@ -119,7 +119,8 @@ static enum kvr_status claim_below(struct claims *w, const struct kvr_prefill_ru
         c->verdict = below ? KVR_VERDICT_HOLDS : KVR_VERDICT_FAILS;
     snprintf(c->basis, sizeof c->basis, "texts: %d, prefixes: %d", taylor->n_texts, places);
     snprintf(c->reason, sizeof c->reason,
-             "number of prefix lengths with a lower NLL of all tokens than BF16; significant: %d",
+             "number of prefix lengths with an NLL (over all tokens) below BF16's; significantly "
+             "below: %d",
              surely);
     return KVR_OK;
 }

@@ -64,7 +64,7 @@ static enum kvr_status add_bias_cell(struct kvr_repro *r, const struct kvr_table
                 measured_bias(db, schemes[i].name, correction, quantity, basis, sizeof basis);
     if (isnan(out.measured)) {
         out.verdict = KVR_VERDICT_NOT_MEASURED;
-        out.reason = !ours                        ? "needs the weights of trained networks"
+        out.reason = !ours                        ? "this metric needs weights of trained networks"
                      : strcmp(scheme, "QVG") == 0 ? "not among the methods of kvreel"
                      : r->db_path                 ? "no finished cell of this method and correction"
                                                   : "no database given (--db)";
@@ -255,7 +255,8 @@ static enum kvr_status add_kept(struct kvr_repro *r, const struct kvr_table *db)
                  kvr_table_text(db, i, kvr_table_find(db, "model")),
                  kvr_table_number(db, i, kvr_table_find(db, "frames")),
                  kvr_table_number(db, i, kvr_table_find(db, "n")));
-        snprintf(reason, sizeof reason, "other model and metric; resident cache: %.0f B",
+        snprintf(reason, sizeof reason,
+                 "model and metric differ from the paper's; resident cache: %.0f B",
                  kvr_table_number(db, i, kvr_table_find(db, "resident_bytes")));
         for (size_t j = 0; j < sizeof quantities / sizeof *quantities; j++) {
             const struct kvr_repro_row out = {

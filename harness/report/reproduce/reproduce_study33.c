@@ -86,8 +86,8 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
         row.tolerance = NAN;
         share = (double)p.bf16 / value - (double)p.nominal;
         snprintf(reason, sizeof reason,
-                 "the ratio depends on the data: %.4f .. %.4f; published size minus predicted "
-                 "size: %.2f MB (%.3f %% of BF16)",
+                 "the compression ratio depends on the data: %.4f .. %.4f; published size minus "
+                 "predicted nominal size: %.2f MB (%.3f %% of BF16)",
                  lo, hi, share / 1e6, 100.0 * share / (double)p.bf16);
     } else {
         row.verdict = KVR_VERDICT_OUT;
@@ -120,17 +120,18 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
     KVR_TRY(kvr_predict_study_peak(scheme, &p));
     if (p.known)
         row.measured = (double)p.peak / GiB;
-    snprintf(reason, sizeof reason,
-             "H1: the peak includes the previous prompt's video (%.4f GiB); H2: %s; with packed "
-             "codes the peak is %.4f GiB",
-             (double)p.left_over / GiB, p.stored, (double)p.packed_peak / GiB);
+    snprintf(
+        reason, sizeof reason,
+        "H1: the study's peak includes the previous prompt's video (%.4f GiB); H2, storage in the "
+        "study: %s; with packed codes the peak would be %.4f GiB",
+        (double)p.left_over / GiB, p.stored, (double)p.packed_peak / GiB);
     if (!kvr_published_number(row.published, &value, &rounding)) {
         row.verdict = KVR_VERDICT_NOT_PUBLISHED;
     } else if (!p.known) {
         row.verdict = KVR_VERDICT_NOT_COMPARABLE;
         snprintf(reason, sizeof reason,
-                 "H7: the study's code for this method was not published; the published peak is 6 "
-                 "to 8 GiB above the resident cache");
+                 "H7: this method's code was not published, so its peak cannot be computed; the "
+                 "study's peak is 6 to 8 GiB above the resident cache");
     } else if (fabs(row.measured - value) <= rounding * (1.0 + 1e-9)) {
         row.verdict = KVR_VERDICT_EXACT;
         row.tolerance = rounding;
@@ -156,18 +157,22 @@ static const struct run_column {
     { "compression", "compression", "compression", true,
       "kvreel divides BF16 bytes by nominal bytes, both of the cached frames" },
     { "peak_vram_gb", "peak_vram_gib", "peak_gib", true,
-      "H1, H2: the study's peak includes the previous prompt's video and wider codes" },
+      "H1, H2: the study's peak includes the previous prompt's video, and INT4 and INT2 codes "
+      "stored as int16 or int8" },
     { "ssim", "ssim", "ssim", false, "H10: the study compares lossy mp4 files" },
     { "psnr_db", "psnr_db", "psnr_db", false,
-      "H5: the study averages decibels including inf; kvreel pools the MSE" },
+      "H5: the study averages PSNR in dB, including inf of identical frames; kvreel averages the "
+      "squared error before the conversion to dB" },
     { "runtime_s", "runtime_s", "runtime_s", false,
-      "other hardware; H3, H4: the study measures host times, without warm-up or repeats" },
+      "hardware differs from the study's; H3, H4: the study measures times on the host, without "
+      "warm-up or repeats" },
     { "lpips", "lpips", "lpips", false, "H10: the study compares lossy mp4 files" },
     { "imaging_quality", "imaging_quality", "imaging_quality", false,
-      "H9: the study scores 0-1 in summaries and 0-100 for single videos" },
+      "H9: the study scores imaging quality from 0 to 1 in summaries, from 0 to 100 for single "
+      "videos" },
     { "drift_last", "drift_last", NULL, false,
-      "needs VBench's trained networks; on MovieGen the study scores only whole videos and reports "
-      "no drift" },
+      "this metric needs VBench's trained networks; on MovieGen the study scores only whole videos "
+      "and reports no drift" },
 };
 
 KVR_STATEMENT(reproduce_study);
@@ -230,8 +235,8 @@ static enum kvr_status add_run_column(struct kvr_repro *r, const struct suite *s
         snprintf(reason, sizeof reason, "%s",
                  !c->column    ? c->reason
                  : !r->db_path ? "no database given (--db)"
-                 : at >= 0 ? "its cells have no value of this metric; the metric's result says why"
-                           : "no finished cell of this method, suite and reading");
+                 : at >= 0     ? "the finished cells of this method have no value of this metric"
+                               : "no finished cell of this method, suite and reading");
     } else {
         const bool same = measured_number(s, at, "bf16_bytes") == study_bytes();
 
@@ -295,8 +300,10 @@ static enum kvr_status note_ranks(struct kvr_repro *r, const struct suite *s)
         return KVR_OK;
     rank(p, n, rp);
     rank(m, n, rm);
-    snprintf(text, sizeof text, "order of the methods by SSIM on %s: Spearman's rho %.3f, n = %d",
-             s->name, correlation(rp, rm, n), n);
+    snprintf(
+        text, sizeof text,
+        "rank correlation of published and measured SSIM on %s: Spearman's rho %.3f, %d methods",
+        s->name, correlation(rp, rm, n), n);
     return kvr_table_note(r->out->table, text);
 }
 
