@@ -38,7 +38,8 @@ enum kvr_status kvr_wan_check(const struct kvr_model_config *c, const char *dir,
     return there ? KVR_OK
                  : kvr_fail(KVR_EUNSUPPORTED,
                             "generate: %s: the model's latents are not RGB, and its folder has no "
-                            "decoder; `kvreel run` measures the cost without a decoder",
+                            "decoder to make frames of them; `kvreel run` needs no decoder to "
+                            "measure time and memory",
                             dir);
 }
 

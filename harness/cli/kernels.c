@@ -14,7 +14,7 @@ const char *kvr_kernels_text(char *buf, size_t n)
     char archs[128];
 
     if (b->emulated)
-        snprintf(buf, n, "emulated; `make CUDA=1` builds them for a GPU");
+        snprintf(buf, n, "emulated on the CPU; `make CUDA=1` builds them for a GPU");
     else
         snprintf(buf, n, "nvcc %d.%d for %s", b->nvcc / 1000, b->nvcc % 1000 / 10,
                  kvr_device_archs(b->archs, archs, sizeof archs));

@@ -93,7 +93,7 @@ static int tell_losses(int code)
 {
     if (!kvr_json_losses())
         return code;
-    fprintf(stderr, "kvreel: out of memory in JSON: the output is incomplete\n");
+    fprintf(stderr, "kvreel: the JSON library ran out of memory: the output is incomplete\n");
     return code == KVR_EXIT_OK ? KVR_EXIT_INTERNAL : code;
 }
 

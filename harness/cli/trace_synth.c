@@ -69,11 +69,10 @@ static void find_about(struct synth *s)
         snprintf(s->source, sizeof s->source,
                  "randomly drawn, with the statistics of a trace of %.64s", like->model);
     else
-        snprintf(
-            s->source, sizeof s->source,
-            "randomly drawn: %d outlier channels of size %g, correlations: frames %g, queries and "
-            "keys %g",
-            s->o->outliers, s->o->size, s->o->rho, s->o->toward);
+        snprintf(s->source, sizeof s->source,
+                 "randomly drawn: %d outlier channels of size %g; correlation %g between frames, "
+                 "%g between queries and keys",
+                 s->o->outliers, s->o->size, s->o->rho, s->o->toward);
     s->info.source = s->source;
     s->info.text = "synthetic";
     s->info.seed = s->o->seed;

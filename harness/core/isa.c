@@ -62,8 +62,9 @@ static bool tiles_granted(uint64_t saved)
     }
     if (syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0)
         return true;
-    snprintf(refusal, sizeof refusal, "arch_prctl(ARCH_REQ_XCOMP_PERM, %d): %s", TILE_DATA,
-             errno == ENOSPC ? "a signal stack of this process is too small for the tile state"
+    snprintf(refusal, sizeof refusal,
+             "Linux denies AMX tiles: arch_prctl(ARCH_REQ_XCOMP_PERM, %d): %s", TILE_DATA,
+             errno == ENOSPC ? "a signal stack of this process is too small to save the tiles"
                              : strerror(errno));
     return false;
 }
@@ -241,8 +242,9 @@ enum kvr_status kvr_isa_force(const char *name)
         return KVR_OK;
     }
     if (kvr_isa_refused() && strncmp(name, "amx_", 4) == 0 && named(name) != KVR_N_ISA)
-        return kvr_fail(KVR_EINVAL, "%s: '%s' is refused: %s; this process runs: %s", from, name,
-                        kvr_isa_refused(), kvr_isa_names(usable, sizeof usable, kvr_isa_usable));
+        return kvr_fail(
+            KVR_EINVAL, "%s: kernel variant '%s' is refused: %s; variants that can run: %s", from,
+            name, kvr_isa_refused(), kvr_isa_names(usable, sizeof usable, kvr_isa_usable));
     return kvr_fail(KVR_EINVAL, "%s: '%s' %s; this CPU supports: %s", from, name,
                     named(name) == KVR_N_ISA ? "is not a kernel variant"
                     : kvr_isa_compiled(named(name))

@@ -201,8 +201,9 @@ static enum kvr_status fail_unknown(const struct kvr_opt *table, const char *nam
         names[n++] = o->name;
     names[n] = NULL;
     if (n == 0)
-        return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown: this method or part has no options",
-                        name);
+        return kvr_fail(
+            KVR_ENOTFOUND,
+            "option '%s' is unknown: this method, or the named part of it, has no options", name);
     near = kvr_nearest(name, names);
     if (near)
         return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown; did you mean '%s'?", name, near);

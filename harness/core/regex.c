@@ -164,7 +164,7 @@ static enum kvr_status atom(struct parse *p)
     case '+':
     case '?':
         p->at--;
-        return fail_syntax(p, "nothing to repeat before it");
+        return fail_syntax(p, "no expression to repeat before '*', '+' or '?'");
     case '{':
         p->at--;
         return fail_syntax(p, "counts in braces are not supported; write \\{ for a literal brace");

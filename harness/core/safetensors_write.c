@@ -77,8 +77,10 @@ static enum kvr_status add_item(const char *path, json_t *header, const struct k
         return kvr_fail(KVR_EINVAL, "%s: tensor name '%s' is already used or reserved", path,
                         item->name);
     if (!checked_bytes(&item->t, &n_bytes) || __builtin_add_overflow(begin, n_bytes, end))
-        return kvr_fail(KVR_EINVAL, "%s: tensor '%s': the shape %s is negative or overflows", path,
-                        item->name,
+        return kvr_fail(KVR_EINVAL,
+                        "%s: tensor '%s': the shape %s has a negative dimension, or the file's "
+                        "size overflows 63 bits",
+                        path, item->name,
                         kvr_shape_text(item->t.shape, item->t.n_dims, text, sizeof text));
     if (json_object_set_new(header, item->name, describe(&item->t, begin, *end)) != 0)
         return kvr_fail(KVR_EINVAL, "%s: tensor name '%s' is not UTF-8 text", path, item->name);

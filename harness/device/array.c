@@ -14,7 +14,7 @@ enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum k
     bool overflow = false;
     char text[256];
 
-    assert(!a->buf.p && "the array must be zeroed or freed before this call");
+    assert(!a->buf.p && "initialize the kvr_array to zero, or free it, before allocating it");
     *a = (struct kvr_array){ 0 };
     if (n_dims < 0 || n_dims > KVR_MAX_DIMS)
         return kvr_fail(KVR_EINVAL, "array: %d dimensions requested, need 0..%d", n_dims,

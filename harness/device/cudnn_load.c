@@ -110,13 +110,15 @@ static enum kvr_status load_named_library(void **library)
         return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: disabled by KVREEL_CUDNN=none");
     if (!env || !env[0])
         return kvr_stream_emulated()
-                   ? kvr_fail(KVR_EUNSUPPORTED, "cuDNN: not used, since the kernels are emulated")
+                   ? kvr_fail(KVR_EUNSUPPORTED,
+                              "cuDNN: not used, since the kernels are emulated on the CPU")
                    : load_any(library);
     KVR_TRY(load_named(library, env));
     if (!kvr_stream_emulated() || dlsym(*library, "kvr_on_the_emulated_device"))
         return KVR_OK;
     kvr_cudnn_unload(library);
-    return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the kernels are emulated, but %s needs a GPU", env);
+    return kvr_fail(KVR_EUNSUPPORTED,
+                    "cuDNN: the kernels are emulated on the CPU, but %s needs a GPU", env);
 }
 
 enum kvr_status kvr_cudnn_load(void **library)

@@ -67,7 +67,7 @@ enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum k
     size_t live = dev->stats.live_total;
     void *p;
 
-    assert(!b->p && "the buffer must be zeroed or freed before this call");
+    assert(!b->p && "initialize the kvr_buf to zero, or free it, before allocating it");
     assert((unsigned)tag < KVR_N_MEM_TAGS);
     *b = (struct kvr_buf){ 0 };
     if (n_bytes == 0)

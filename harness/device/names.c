@@ -32,12 +32,11 @@ enum kvr_status kvr_device_check_name(const char *name)
         return kvr_fail(KVR_EINVAL, "device '%s', need " KVR_DEVICE_HELP, name);
     if (emulated && strcmp(name, "cuda") == 0)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "device cuda: this program has emulated kernels; build with `make CUDA=1` "
-                        "(needs nvcc), or use --device cpu");
+                        "device cuda: this kvreel has only emulated kernels, which run on the CPU; "
+                        "build with `make CUDA=1` (needs nvcc), or use --device cpu");
     if (!emulated && strcmp(name, "emulated") == 0)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "device emulated: this program has nvcc's kernels; build without CUDA=1 "
-                        "for emulated ones");
+        return kvr_fail(KVR_EUNSUPPORTED, "device emulated: this kvreel was built with CUDA=1 and "
+                                          "has no emulated kernels; build without CUDA=1");
     return KVR_OK;
 }
 
@@ -115,7 +114,9 @@ enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out)
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     if (n != (ssize_t)sizeof a)
-        return kvr_fail(KVR_EIO, "device %s: the test process exited without a result", name);
+        return kvr_fail(KVR_EIO,
+                        "device %s: the process that tested this device exited without a result",
+                        name);
     if (a.st != KVR_OK)
         return kvr_fail(a.st, "%s", a.error);
     *out = a.words;

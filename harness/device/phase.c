@@ -41,7 +41,8 @@ enum kvr_status kvr_phases_open(struct kvr_phases **out, struct kvr_dev *dev, in
 
     *out = p;
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "phases: out of memory while allocating %d phases", n_phases);
+        return kvr_fail(KVR_ENOMEM, "device timing: out of memory while allocating %d timed phases",
+                        n_phases);
     p->dev = dev;
     p->n = n_phases;
     return KVR_OK;
@@ -128,7 +129,8 @@ enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns)
 {
     KVR_TRY(kvr_dev_sync(p->dev));
     if (settle(p, p->n_pending) != KVR_OK)
-        return kvr_fail(p->failed, "phases: the device could not measure the time of a phase");
+        return kvr_fail(
+            p->failed, "device timing: the device could not measure how long a phase of work took");
     for (int i = 0; i < p->n; i++)
         ns[i] = p->phase[i].ns;
     return KVR_OK;

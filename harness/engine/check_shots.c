@@ -346,7 +346,7 @@ enum kvr_status kvr_check_lora(struct kvr_checker *k)
     }
     if (st == KVR_OK && !kvr_path_exists(path))
         st = kvr_check_note(k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
-                            "its input, tensor a.x of golden.safetensors, is missing");
+                            "golden.safetensors, which has this check's input a.x, is missing");
     else if (st == KVR_OK && !lora)
         st = kvr_check_note(k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
                             "neither lora.pt nor lora.safetensors is in the folder");
@@ -454,7 +454,7 @@ static enum kvr_status check_solver_run(struct kvr_checker *k, const char *name)
     work = calloc((size_t)(5 + n_steps) * (size_t)r.n, sizeof *work);
     if (!work)
         return kvr_fail(KVR_ENOMEM,
-                        "check: out of memory while allocating the sampler's states of %d steps",
+                        "check: out of memory while allocating the latents of %d denoising steps",
                         n_steps);
     r.x = work;
     r.from = work + r.n;

@@ -139,7 +139,7 @@ enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *
             is_input |= strcmp(name, inputs[j]) == 0;
         if (!is_input && !kvr_check_has(k->report, name))
             KVR_TRY(kvr_check_note(k->report, name, KVR_CHECK_UNKNOWN,
-                                   "a recorded tensor that the engine does not compute"));
+                                   "not compared: the engine computes no tensor of this name"));
     }
     return KVR_OK;
 }

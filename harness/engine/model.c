@@ -488,13 +488,14 @@ static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
         KVR_TRY(first_there(dir, names, NULL, &m->vae));
     else if (use->decoder != KVR_DECODER_VAE)
         return kvr_fail(KVR_EINVAL,
-                        "%s: decoder %s decodes only Wan's latents, which this model does not have",
+                        "%s: decoder %s decodes only latents of Wan's VAE, but this model "
+                        "generates none or has random weights",
                         dir, kvr_decoder_names[use->decoder]);
     else if (use->decoder_compute != KVR_F32 && !m->config.random_weights)
-        return kvr_fail(KVR_EINVAL,
-                        "%s: decoder_compute %s needs a model with Wan's latents, which this model "
-                        "does not have",
-                        dir, kvr_compute_word(use->decoder_compute));
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: decoder_compute %s needs latents of Wan's VAE, but this model generates none", dir,
+            kvr_compute_word(use->decoder_compute));
     if (lacks_decoder(m) && !use->plan)
         return kvr_fail(KVR_ENOTFOUND,
                         "%s: decoder %s needs one of the files %s and %s; neither was found", dir,

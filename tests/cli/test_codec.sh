@@ -149,7 +149,7 @@ for m in RTN_INT4 KIVI_INT2@study QUAROT_KV_INT4 PRQ_INT2 QAQ_INT2 FLOWCACHE_SOF
     check "the same bytes come out" cmp cpu.safetensors emulated.safetensors
 done
 exits 2 "a device of another build" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors --device cuda
-says "says how to build it" 'has emulated kernels.*make CUDA=1.*--device cpu'
+says "says how to build it" 'has only emulated kernels.*make CUDA=1.*--device cpu'
 KVREEL_EMULATED_BYTES=20000 exits 1 "a device that is too small" codec -m RTN_INT4 -i kv.safetensors \
     -o out.safetensors --device emulated
 says "says how small" 'out of memory: [0-9]+ bytes requested, [0-9]+ of 20000 free'

@@ -189,7 +189,7 @@ CLAPS
         # shellcheck disable=SC2086
         aperture clean.mp4 $terms
         exits 2 "a clean aperture of $terms" compare plain.mp4 clean.mp4
-        says "is refused with its terms" "clean.mp4: the clean aperture of .* no whole pixels of 64x48: write it cropped"
+        says "is refused with its terms" "clean.mp4: the clean aperture of .* select whole pixels of the 64x48 frame"
     done <<'CLAPS'
 61 2 48 1 0 1 0 1
 57 1 48 1 0 1 0 1

@@ -255,7 +255,7 @@ START_TEST(why_there_is_none)
     /* On the emulated device, NVIDIA's library is not searched for. */
     unsetenv("KVREEL_CUDNN");
     ck_assert_int_eq(kvr_cudnn_name(words, sizeof words), KVR_EUNSUPPORTED);
-    ck_assert_str_eq(kvr_error(), "cuDNN: not used, since the kernels are emulated");
+    ck_assert_str_eq(kvr_error(), "cuDNN: not used, since the kernels are emulated on the CPU");
     ck_assert_str_eq(words, "");
     name_library("tests/plugins/fake_cudnn.so", "no kernel");
     ck_assert_int_eq(kvr_cudnn_open(&c, stream), KVR_OK);

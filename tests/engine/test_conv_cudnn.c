@@ -337,7 +337,7 @@ END_TEST
 static const struct {
     const char *library, *does, *said;
 } without[] = {
-    { NULL, NULL, "kvreel (cuDNN: not used, since the kernels are emulated)" },
+    { NULL, NULL, "kvreel (cuDNN: not used, since the kernels are emulated on the CPU)" },
     { "none", NULL, "kvreel (cuDNN: disabled by KVREEL_CUDNN=none)" },
     { "/nowhere/libcudnn.so.9", NULL, "kvreel (cuDNN: /nowhere/libcudnn.so.9: " },
     { "tests/plugins/no_export.so", NULL, "needs a GPU)" },

@@ -121,12 +121,12 @@ static enum kvr_status check_tensors(struct kvr_umt5 *e)
     while (s->n_layers < MAX_LAYERS && has_layer(e, s->n_layers))
         KVR_TRY(check_layer(e, s->n_layers++));
     if (norm[0] != s->dim || s->attention % s->n_heads || s->n_buckets < 4 || s->n_buckets % 4)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: the norm has %lld values for dim %d; attention has %d heads and width "
-                        "%d; %d position buckets: need norm = dim, a width divisible by the heads, "
-                        "and a multiple of 4 buckets",
-                        kvr_weights_path(e->file), (long long)norm[0], s->dim, s->n_heads,
-                        s->attention, s->n_buckets);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: norm.weight has %lld values, need the width %d; %d heads must divide the "
+            "attention width %d; %d position buckets, need a positive multiple of 4",
+            kvr_weights_path(e->file), (long long)norm[0], s->dim, s->n_heads, s->attention,
+            s->n_buckets);
     if (e->own->max_head_dim && s->attention / s->n_heads > e->own->max_head_dim)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: head_dim is %d, this device supports at most %d",
                         kvr_weights_path(e->file), s->attention / s->n_heads, e->own->max_head_dim);

@@ -200,7 +200,8 @@ static enum kvr_status check_bf16(struct clip *c, struct kvr_dev *dev, const cha
     KVR_TRY(kvr_check_compare(c->r, name, c->frames, all, &raw, &tol));
     e = &c->r->entries[c->r->n - 1];
     if (e->status == KVR_CHECK_OK && raw.dtype == KVR_F32)
-        snprintf(e->note, sizeof e->note, "PSNR of the pixels: %.1f dB; convolutions by %.100s",
+        snprintf(e->note, sizeof e->note,
+                 "PSNR of the pixels: %.1f dB; convolution kernels of %.100s",
                  psnr(c->frames, raw.data, all), kvr_vae_library(c->v));
     return KVR_OK;
 }

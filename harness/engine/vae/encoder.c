@@ -283,8 +283,8 @@ static enum kvr_status find_base(struct encoder *e)
     if (!first || first->n_dims != 5 || first->shape[0] < 1 || first->shape[0] > 4096 ||
         first->shape[1] != PIXELS)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: the file has no Wan 2.2 encoder, which a first frame from an image "
-                        "needs: weight 'encoder.conv1.weight' %s",
+                        "%s: an image as first frame needs a Wan 2.2 encoder, but in this file "
+                        "weight 'encoder.conv1.weight' %s",
                         kvr_weights_path(e->file),
                         first ? "does not have the shape [base, 12, 3, 3, 3]" : "is missing");
     e->base = (int)first->shape[0];

@@ -167,8 +167,8 @@ enum kvr_status kvr_crop_read(struct kvr_crop *out, FILE *f, int nth, const char
         }
     memset(out, 0, sizeof *out);
     return kvr_fail(KVR_EFORMAT,
-                    "%s: the crop is unknown, since the Matroska header does not lead to the video "
-                    "track: remux the file (ffmpeg -i FILE -c copy OUT.mkv)",
+                    "%s: the crop is unknown, since the Matroska header has no readable entry of "
+                    "the video track: remux the file (ffmpeg -i FILE -c copy OUT.mkv)",
                     path);
 }
 

@@ -95,7 +95,7 @@ static enum kvr_status skip_items(struct cursor *c, enum type t, uint64_t n)
 
     if (t != STRING) {
         if (__builtin_mul_overflow(n, (uint64_t)types[t].n_bytes, &n_bytes))
-            return refuse(c, "the length of an array overflows");
+            return refuse(c, "the size in bytes of an array overflows 64 bits");
         return skip(c, n_bytes);
     }
     for (uint64_t i = 0; i < n; i++)
@@ -207,9 +207,10 @@ static enum kvr_status take_tensor(struct cursor *c, struct kvr_weight_list *l, 
     KVR_TRY(take_type(c, &w, name, n_name));
     KVR_TRY(take(c, 8, offset));
     if (!kvr_shape_count(w.shape, w.n_dims, &n))
-        return refuse_tensor(c, name, n_name, "its shape overflows");
+        return refuse_tensor(c, name, n_name, "the number of elements overflows 63 bits");
     if (w.blocks && w.shape[w.n_dims - 1] % w.blocks->n != 0)
-        return refuse_tensor(c, name, n_name, "its row length is not a multiple of the block size");
+        return refuse_tensor(c, name, n_name,
+                             "the row length is not a multiple of the type's quantization block");
     for (int i = w.n_dims - 1; i >= 0; i--) {
         w.stride[i] = stride;
         stride *= w.shape[i] ? w.shape[i] : 1;
@@ -237,9 +238,11 @@ static enum kvr_status locate(const struct cursor *c, struct kvr_weight_list *l,
         uint64_t n = (uint64_t)w->n_bytes;
 
         if (offsets[i] % alignment != 0)
-            return refuse_tensor(c, w->name, strlen(w->name), "its data is not aligned");
+            return refuse_tensor(c, w->name, strlen(w->name),
+                                 "the data is not aligned to general.alignment (default 32) bytes");
         if (offsets[i] > n_data || n > n_data - offsets[i])
-            return refuse_tensor(c, w->name, strlen(w->name), "its data ends beyond the file");
+            return refuse_tensor(c, w->name, strlen(w->name),
+                                 "the tensor's data ends beyond the file");
         w->data = n ? c->bytes + start + offsets[i] : c->bytes;
         places[i] = (struct placed){ offsets[i], offsets[i] + n };
     }

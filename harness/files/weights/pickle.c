@@ -70,7 +70,7 @@ static enum kvr_status take(struct machine *m, size_t n, const unsigned char **o
 {
     *out = NULL;
     if (n > m->n - m->at)
-        return refuse(m, "it ends inside an instruction (truncated?)");
+        return refuse(m, "the pickle ends inside an instruction (truncated?)");
     *out = m->bytes + m->at;
     m->at += n;
     return KVR_OK;
@@ -236,7 +236,7 @@ static enum kvr_status set_item(struct machine *m, uint32_t dict, uint32_t key, 
     const struct kvr_pk_node *d = &m->p->nodes[dict], *k = &m->p->nodes[key];
 
     if (d->kind != KVR_PK_DICT)
-        return refuse(m, "an item for an object that is not a dict");
+        return refuse(m, "SETITEM or SETITEMS on an object that is not a dict");
     if (k->kind != KVR_PK_STR && k->kind != KVR_PK_INT)
         return refuse(m, "a dict key that is neither a string nor an integer");
     KVR_TRY(add_item(m, dict, key));
@@ -388,7 +388,7 @@ static enum kvr_status reduce(struct machine *m)
     KVR_TRY(pop(m, &args));
     KVR_TRY(pop(m, &callable));
     if (m->p->nodes[callable].kind != KVR_PK_GLOBAL || m->p->nodes[args].kind != KVR_PK_TUPLE)
-        return refuse(m, "a call of an unknown name");
+        return refuse(m, "REDUCE needs an allowed type or function and a tuple of arguments");
     switch (globals[m->p->nodes[callable].i].what) {
     case KVR_PK_ORDERED_DICT:
         if (m->p->nodes[args].n != 0)
@@ -414,7 +414,7 @@ static enum kvr_status build(struct machine *m)
     KVR_TRY(top(m, &target));
     if (m->p->nodes[target].kind != KVR_PK_DICT || !m->p->nodes[target].ordered ||
         m->p->nodes[state].kind != KVR_PK_DICT)
-        return refuse(m, "attributes for an object that is not an OrderedDict");
+        return refuse(m, "BUILD may only set a dict of attributes on an OrderedDict");
     return KVR_OK;
 }
 

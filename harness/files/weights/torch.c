@@ -80,16 +80,17 @@ static enum kvr_status zip_storage(const struct reader *r, const struct kvr_pk_n
     uint64_t need;
 
     if (r->n_folder + 5 + key->n > sizeof name)
-        return refuse_storage(r, key, "its record's name would be too long");
+        return refuse_storage(r, key, "the name of its ZIP record would exceed 512 bytes");
     memcpy(name, r->folder, r->n_folder);
     memcpy(name + r->n_folder, "data/", 5);
     memcpy(name + r->n_folder + 5, key->text, key->n);
     rec = kvr_zipfile_find(&r->zip, name, r->n_folder + 5 + key->n);
     if (!rec)
-        return refuse_storage(r, key, "no record holds it");
+        return refuse_storage(r, key, "the ZIP archive has no record of this storage");
     if (!storage_bytes(s, &need) || need != rec->n)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: a storage of %" PRId64 " elements %s, its record has %zu bytes",
+                        "%s: a storage has %" PRId64
+                        " elements of type %s, but its ZIP record has %zu bytes",
                         r->where, s->i, kvr_dtype_name(s->dtype), rec->n);
     *data = rec->data;
     return KVR_OK;
@@ -104,9 +105,9 @@ static enum kvr_status legacy_storage(const struct reader *r, const struct kvr_p
         r->n_stored ? bsearch(&want, r->stored, r->n_stored, sizeof *r->stored, by_key) : NULL;
 
     if (!hit || !hit->data)
-        return refuse_storage(r, key, "missing from the list of storages");
+        return refuse_storage(r, key, "is missing from the file's list of storages");
     if (hit->n != s->i || hit->dtype != (enum kvr_dtype)s->dtype)
-        return refuse_storage(r, key, "two tensors differ on its type or length");
+        return refuse_storage(r, key, "two tensors give this storage different types or lengths");
     *data = hit->data;
     return KVR_OK;
 }
@@ -137,23 +138,24 @@ static enum kvr_status check_extent(const struct reader *r, const struct kvr_wei
     char shown[KVR_PRINTABLE];
 
     if (offset < 0)
-        return refuse_tensor(r, "its offset is negative");
+        return refuse_tensor(r, "the tensor's offset in its storage is negative");
     for (int d = 0; d < w->n_dims; d++)
         if (w->shape[d] < 0 || w->stride[d] < 0)
             return refuse_tensor(r, "a size or stride is negative");
     if (!kvr_shape_count(w->shape, w->n_dims, &n))
-        return refuse_tensor(r, "its shape overflows");
+        return refuse_tensor(r, "the number of elements overflows 63 bits");
     if (n == 0)
-        return offset <= n_stored ? KVR_OK
-                                  : refuse_tensor(r, "its offset is beyond the end of its storage");
+        return offset <= n_stored
+                   ? KVR_OK
+                   : refuse_tensor(r, "the tensor's offset is beyond the end of its storage");
     for (int d = 0; d < w->n_dims; d++)
         if (__builtin_mul_overflow(w->shape[d] - 1, w->stride[d], &step) ||
             __builtin_add_overflow(last, step, &last))
-            return refuse_tensor(r, "its strides overflow");
+            return refuse_tensor(r, "the index of the last element overflows 63 bits");
     if (last >= n_stored)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s': its last element has index %" PRId64
-                        " in a storage of %" PRId64,
+                        "%s: tensor '%s': the last element has index %" PRId64
+                        ", but the storage has only %" PRId64 " elements",
                         r->where, kvr_shown_string(shown, r->path), last, n_stored);
     return KVR_OK;
 }
@@ -170,7 +172,7 @@ static enum kvr_status add_tensor(struct reader *r, const struct kvr_pk_node *t)
     shape = item(r, cell);
     stride = item(r, r->p.cells[cell].next);
     if (shape->n != stride->n)
-        return refuse_tensor(r, "it has more sizes than strides, or fewer");
+        return refuse_tensor(r, "the shape and the strides have different lengths");
     if (shape->n > KVR_MAX_DIMS)
         return kvr_fail(KVR_EFORMAT, "%s: a tensor has %u dimensions, at most %d are supported",
                         r->where, shape->n, KVR_MAX_DIMS);
@@ -239,7 +241,8 @@ static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size
                              int depth)
 {
     if (++r->visits > r->max_visits)
-        return refuse(r, "shared containers that expand to more than the limit of objects");
+        return refuse(r,
+                      "shared lists and dicts expand to more than 1000 + 4 x the pickle's objects");
     switch (x->kind) {
     case KVR_PK_TENSOR:
         return add_tensor(r, x);
@@ -248,9 +251,9 @@ static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size
     case KVR_PK_DICT:
         break;
     case KVR_PK_STORAGE:
-        return refuse(r, "a bare storage where a tensor should be");
+        return refuse(r, "a storage outside a tensor: save tensors only");
     case KVR_PK_GLOBAL:
-        return refuse(r, "a type where a value should be");
+        return refuse(r, "the name of a type or function as a value: save tensors only");
     default:
         return KVR_OK;
     }
@@ -305,7 +308,7 @@ static enum kvr_status check_byte_order(const struct reader *r)
     char name[KEY_ROOM];
 
     if (r->n_folder + sizeof tail > sizeof name)
-        return refuse(r, "zip: the folder's name is too long");
+        return refuse(r, "zip: the folder's name has more than 502 bytes");
     memcpy(name, r->folder, r->n_folder);
     memcpy(name + r->n_folder, tail, sizeof tail - 1);
     rec = kvr_zipfile_find(&r->zip, name, r->n_folder + sizeof tail - 1);
@@ -412,16 +415,17 @@ static enum kvr_status place_storage(struct reader *r, const struct kvr_pk_node 
         return refuse(r, "legacy format: a storage key is not a string");
     s = r->n_stored ? bsearch(&want, r->stored, r->n_stored, sizeof *r->stored, by_key) : NULL;
     if (!s || s->data)
-        return refuse_storage(r, key, "no tensor names it, or it is listed twice");
+        return refuse_storage(r, key, "no tensor uses this storage, or the file lists it twice");
     if (r->n - *at < 8)
         return refuse_storage(r, key, "the file ends before this storage (truncated?)");
     for (int i = 7; i >= 0; i--)
         n = n << 8 | r->bytes[*at + (size_t)i];
     *at += 8;
     if (n != (uint64_t)s->n)
-        return refuse_storage(r, key, "its two lengths differ");
+        return refuse_storage(r, key,
+                              "the length before its data differs from the length in the pickle");
     if (__builtin_mul_overflow(n, (uint64_t)kvr_dtype_size(s->dtype), &need) || need > r->n - *at)
-        return refuse_storage(r, key, "it ends beyond the file (truncated?)");
+        return refuse_storage(r, key, "the storage ends beyond the file (truncated?)");
     s->data = r->bytes + *at;
     *at += need;
     return KVR_OK;

@@ -174,8 +174,10 @@ static enum kvr_status fill(struct kvr_weight *w, const char *where, const char 
                                                      : (int64_t)kvr_dtype_size(w->dtype),
                                            &w->n_bytes);
     if (!fits)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': the shape is negative or overflows", where,
-                        kvr_shown_string(shown, name));
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s': the shape has a negative dimension, or its size in bytes "
+                        "overflows 63 bits",
+                        where, kvr_shown_string(shown, name));
     w->contiguous = is_contiguous(w);
     return KVR_OK;
 }
