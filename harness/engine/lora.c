@@ -138,8 +138,8 @@ static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
             rank = (int)p->half[A]->shape[0];
         if (p->half[A]->shape[0] != rank || p->half[B]->shape[1] != rank)
             return kvr_fail(KVR_EFORMAT,
-                            "%s: LoRA factor '%s' has rank %lld and its partner lora_B rank %lld; "
-                            "both need rank %d, that of the first pair",
+                            "%s: LoRA factor '%s' has rank %lld and its partner lora_B rank %lld, "
+                            "need %d (lora.rank in config.json, else the first pair's rank)",
                             path, p->half[A]->name, (long long)p->half[A]->shape[0],
                             (long long)p->half[B]->shape[1], rank);
     }
