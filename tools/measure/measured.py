@@ -245,7 +245,7 @@ def table(gpu):
     clocks = [clock_of(r, sessions) for r in rows.values()]
     usual = max(sorted(set(clocks)), key=clocks.count)
     names = ", ".join(sorted({f"{sessions[u]['card']}, driver {sessions[u]['driver']}" for u in used}))
-    out = ["", f"{names}, SM clock {usual} MHz unless a row names another. `results/measured/{gpu}/rows.csv` has all rows. The last table lists the runs."]
+    out = ["", f"{names}, SM clock {usual} MHz unless a row names another clock. `results/measured/{gpu}/rows.csv` has all rows. The last table lists the runs by letter."]
     for title, pattern in GROUPS:
         chosen = [r for n, r in rows.items() if re.search(pattern, n)]
         if not chosen:
