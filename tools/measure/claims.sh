@@ -22,25 +22,26 @@ said() { grep -oE "$1" <<<"$note" || true; } # a part of the note below the tabl
 worst_five() { # LIST: the prompts that the note names, with their distances
     local list
     mapfile -t list < <(grep -oE '[a-z]+[0-9]+ \([0-9.]+ dB\)' <<<"$1" | sort -t'(' -k2,2n)
-    echo "SSIM and PSNR exclude ${#list[@]} prompts, whose BF16 draws have a PSNR below 35 dB to the BF16 rollout. The lowest: $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
+    echo "Means of SSIM and PSNR exclude ${#list[@]} chaotic prompts, whose BF16 draws have a PSNR below 35 dB to the BF16 rollout. The lowest PSNRs: $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
 }
 {
     cat <<'END'
 # Claims of papers, tested
 
 `kvreel claims` tests the papers' claims in [results/claims.yaml](../results/claims.yaml) on the bundled model, not on
-the papers' own models. For example:
+the papers' models:
 
 ```
 kvreel claims --db kvreel.db --format csv   # statement, difference, margin, settings, cost and other readings
 ```
 
-[Report](report.md#claims) defines the verdicts; [measuring](measuring.md#verdicts-on-claims) defines the test.
-Differences are means over prompts, positive in the claimed direction, with anytime-valid intervals; e-BH at 5 % decides
-the verdicts. PSNR is in dB, peak memory in bytes, and time relative to BF16. Figures in parentheses are the paper's.
+[Report](report.md#claims) defines the verdicts and `--elsewhere`, [measuring](measuring.md#verdicts-on-claims) the test.
+Differences are means over prompts, positive in the claimed direction, with anytime-valid intervals. The e-BH procedure
+bounds the expected share of false verdicts by 5 %. PSNR is in dB, peak memory in bytes, and time relative to BF16.
+Figures in parentheses are the paper's.
 
-The data are from `kvreel settle all --elsewhere 6`. Times are from `configs/claims-time.yaml --jobs 1` on an idle
-machine, losses of language models from `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`.
+The data are from `kvreel settle all --elsewhere 6`, times from `configs/claims-time.yaml --jobs 1` on an idle machine,
+and losses of language models from `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`.
 `tools/measure/claims.sh` writes this page.
 
 ![Mean difference, interval, margin and published value of each claim](img/claims.png)

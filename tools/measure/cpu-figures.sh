@@ -98,14 +98,14 @@ cat <<'TEXT'
 # CPU kernel figures
 
 Speed of attention, linear layers and codecs on one machine; `kvreel bench attention` measures yours.
-`tools/measure/cpu-figures.sh` writes this page. Columns are kernel variant and threads ([cpu.md](cpu.md)). The lines
-above a table give each column's CPU (family/model/stepping) and load average. Entries are median speeds relative to the
-reference; with one thread, the median rate is in parentheses. Attention rows are relative to oneDNN's F32 GEMMs
-(`oneDNN products`). Rows `attention.int8` and `attention.bf16` are relative to kvreel's own F32 attention over BF16
-tokens (`own F32 of BF16`). Relative errors against an FP64 softmax over the decoded cache are 5e-7 to 2.3e-6 in F32. In
-int8 they are 1.0e-2 to 1.3e-2 with VNNI or AMX (8-bit codes) and 1.9e-2 to 2.1e-2 with AVX2 (7-bit codes). On BF16
-tiles they are 2e-3 to 9e-3, but 3.2e-2 with KIVI_INT2 at 4,800 tokens: a group's equal codes have equal BF16 rounding
-errors, which do not average out over many tokens.
+`tools/measure/cpu-figures.sh` writes this page. Columns are kernel variants and numbers of threads ([cpu.md](cpu.md)).
+Lines above a table give each column's CPU (family/model/stepping) and load average. An entry is the row's median speed
+divided by its reference's; with one thread, the median rate is in parentheses. The reference of attention is its two
+F32 GEMMs in oneDNN (`oneDNN products`), of rows `attention.int8` and `attention.bf16` kvreel's F32 attention over BF16
+tokens (`own F32 of BF16`). Relative errors of F32 attention against FP64 attention over the decoded cache are 5e-7 to
+2.3e-6. The errors of int8 attention are 1.0e-2 to 1.3e-2 with VNNI or AMX (8-bit codes) and 1.9e-2 to 2.1e-2 with AVX2
+(7-bit codes). Those of BF16 attention on AMX tiles are 2e-3 to 9e-3, but 3.2e-2 with KIVI_INT2 at 4,800 tokens: a
+group's equal codes have equal BF16 rounding errors, which do not average out over many tokens.
 TEXT
 for v in $variants; do
     for t in $threads; do
@@ -144,7 +144,7 @@ grep INT4 "$dir/codec.all" | awk -F'\t' '
         cell[key, column] = $4 == "null" ? "-" : sprintf("%.2f", $4)
     }
     END {
-        print "\nReference: " refs ". The table has ratios of 4-bit codecs; `kvreel bench codec` prints GB/s and other codecs.\n"
+        print "\nEntries are speeds of 4-bit codecs relative to " refs "; `kvreel bench codec` prints GB/s and other codecs.\n"
         line = "| row |"; rule = "|---|"
         for (c = 1; c <= m; c++) { line = line " " columns[c] " |"; rule = rule "---:|" }
         print line "\n" rule

@@ -38,8 +38,8 @@ echo >"$table"
     FROM summary ORDER BY compression" >>"$table"
 {
     echo
-    echo "Means over the demo's six prompts; 42 latent frames, window 21. \`time seen\` is the median wall time, not a"
-    echo "controlled measurement: one thread per cell, two cells at a time. CPU (family/model/stepping) and kernel variant: $("$kvreel" query --db "$db" --csv "
+    echo "Means over the demo's six prompts; 42 latent frames, window 21. \`time seen\` is a cell's median wall time with one thread"
+    echo "while two cells run, not a controlled measurement. CPU (family/model/stepping) and kernel variant: $("$kvreel" query --db "$db" --csv "
         SELECT cpu_model FROM session ORDER BY started DESC LIMIT 1" | tail -n 1 | tr -d '\r"')."
     echo "Load average at the end: $("$kvreel" version --json | jq -r ".load * 10 | round / 10")."
 } >>"$table"
