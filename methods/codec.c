@@ -68,8 +68,8 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     if (slot->stage->table) {
         slot->table = malloc(slot->stage->table_size);
         if (!slot->table)
-            return kvr_fail(KVR_ENOMEM, "codec: out of memory while allocating the table of '%s'",
-                            name);
+            return kvr_fail(KVR_ENOMEM,
+                            "codec: out of memory while allocating the table of stage '%s'", name);
         slot->stage->table(slot->opts, slot->table);
     }
     return KVR_OK;
@@ -147,25 +147,31 @@ static enum kvr_status check_order(const struct kvr_codec *c, const char *text, 
         const struct kvr_stage *st = c->stage[i].stage;
 
         if (st->kind != KVR_STAGE_GRID && grid)
-            return kvr_fail(KVR_EINVAL, "codec: '%s': stage '%s' cannot follow a grid stage", text,
-                            st->name);
+            return kvr_fail(
+                KVR_EINVAL,
+                "codec: '%s': stage '%s' must come before the grid stages (raw, sym, ...)", text,
+                st->name);
         if (st->kind == KVR_STAGE_GRID && grid && joins[i] != '+')
-            return kvr_fail(KVR_EINVAL, "codec: '%s': two grid stages must be joined by '+'", text);
+            return kvr_fail(KVR_EINVAL,
+                            "codec: '%s': two grid stages (raw, sym, ...) must be joined by '+'",
+                            text);
         if (st->kind == KVR_STAGE_EXACT && exact++)
             return kvr_fail(KVR_EINVAL, "codec: '%s': stage '%s' may occur only once", text,
                             st->name);
         if (joins[i] == '+' && (!grid || st->kind != KVR_STAGE_GRID))
-            return kvr_fail(KVR_EINVAL, "codec: '%s': '+' may join only two grid stages", text);
+            return kvr_fail(KVR_EINVAL,
+                            "codec: '%s': '+' may join only grid stages (raw, sym, ...)", text);
         for (int j = i - 1; joins[i] == '+' && j <= i; j++)
             if (leaves_nothing(c, j))
-                return kvr_fail(
-                    KVR_EINVAL,
-                    "codec: '%s': stage '%s' leaves no residual for a second grid stage", text,
-                    c->stage[j].stage->name);
+                return kvr_fail(KVR_EINVAL,
+                                "codec: '%s': '+' cannot join stage '%s', which leaves no residual",
+                                text, c->stage[j].stage->name);
         grid = grid || st->kind == KVR_STAGE_GRID;
     }
     if (!grid)
-        return kvr_fail(KVR_EINVAL, "codec: '%s': needs a grid stage (raw, sym, ...)", text);
+        return kvr_fail(KVR_EINVAL,
+                        "codec: '%s': need a grid stage (raw, sym, ...), which stores the elements",
+                        text);
     return KVR_OK;
 }
 
@@ -307,10 +313,11 @@ enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kv
 
         for (int i = 0; i < c->n_stages; i++)
             if (c->stage[i].stage->joint && (c->n_stages > 1 || strcmp(c->text, other->text) != 0))
-                return kvr_fail(KVR_EINVAL,
-                                "stage '%s' codes keys and values jointly: it must be the only "
-                                "stage of both pipelines, with equal options",
-                                c->stage[i].stage->name);
+                return kvr_fail(
+                    KVR_EINVAL,
+                    "stage '%s' encodes keys and values jointly: it must be the only stage of the "
+                    "key pipeline and of the value pipeline, with equal options",
+                    c->stage[i].stage->name);
     }
     return KVR_OK;
 }

@@ -246,12 +246,11 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
     }
     if (st == KVR_OK)
         st = window_table(out, &r, w, n);
-    snprintf(
-        note, sizeof note,
-        "%s by window, means and %g %% intervals over prompts; floor: BF16's draws in the same "
-        "window; beyond chaos: differs from BF16's draws, Holm-adjusted over the methods of a "
-        "window",
-        o->metric, 100 * o->level);
+    snprintf(note, sizeof note,
+             "%s by window, means and %g %% intervals over prompts; floor: BF16's draws (reruns) "
+             "in the same window; beyond chaos: differs significantly from them, Holm-adjusted "
+             "over the methods of a window",
+             o->metric, 100 * o->level);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st != KVR_OK)
@@ -377,10 +376,11 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
     if (st == KVR_OK)
         kvr_table_drop_empty(*out, optional);
     snprintf(note, sizeof note,
-             "%s: injected: error per chunk with forcing: teacher; free: accumulated error of a "
-             "free rollout; propagated: free minus injected, paired; per chunk: least-squares "
-             "slope over a free rollout's chunks; error x: growth factor of the RMS error per "
-             "chunk; %g %% intervals over prompts; row BF16: draws of BF16",
+             "%s: injected: error per chunk of cells with forcing 'teacher'; free: accumulated "
+             "error of cells without forcing; propagated: free minus injected, paired; per chunk: "
+             "least-squares slope over the chunks of a rollout without forcing; error x: growth "
+             "factor of the RMS error per chunk; %g %% intervals over prompts; row BF16: BF16's "
+             "draws (reruns with perturbed noise)",
              o->metric, 100 * o->level);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);

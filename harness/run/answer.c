@@ -204,10 +204,10 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
         return KVR_OUT_OOM_HOST;
     }
     if (died_of_memory(a)) {
-        snprintf(why, n, "worker out of memory, ended with code %d", WEXITSTATUS(status));
+        snprintf(why, n, "worker out of memory, exited with code %d", WEXITSTATUS(status));
         return KVR_OUT_OOM_HOST;
     }
-    snprintf(why, n, "worker ended with code %d and no answer", WEXITSTATUS(status));
+    snprintf(why, n, "worker exited with code %d and no answer", WEXITSTATUS(status));
     return KVR_OUT_ERROR;
 }
 

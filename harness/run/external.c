@@ -204,14 +204,14 @@ static enum kvr_status judge(const char *program, enum kvr_sandbox_kind kind, in
     if (WEXITSTATUS(status) == KVR_SANDBOX_FAILED && o->n == 0 && kind == KVR_SANDBOX_LANDLOCK)
         return kvr_fail(
             KVR_EIO,
-            "%s: the sandbox could not be created, or the metric program ended with code %d",
+            "%s: the sandbox could not be created, or the metric program exited with code %d",
             program, KVR_SANDBOX_FAILED);
     if (WEXITSTATUS(status) == EXEC_FAILED && o->n == 0)
         return kvr_fail(KVR_ENOTFOUND,
-                        "%s: the metric program could not be started, or ended with code %d",
+                        "%s: the metric program could not be started, or exited with code %d",
                         program, EXEC_FAILED);
     if (WEXITSTATUS(status) != 0)
-        return kvr_fail(KVR_EIO, "%s: the metric program ended with code %d", program,
+        return kvr_fail(KVR_EIO, "%s: the metric program exited with code %d", program,
                         WEXITSTATUS(status));
     return KVR_OK;
 }
@@ -280,8 +280,10 @@ static enum kvr_status parse(const char *program, const struct output *o, json_t
     if (st != KVR_OK)
         return kvr_fail_prefix(st, "%s: the metric program printed no JSON", program);
     if (!json_is_object(doc) || json_object_size(doc) == 0)
-        st = kvr_fail(KVR_EFORMAT, "%s: the metric program printed JSON, but no object with scores",
-                      program);
+        st = kvr_fail(
+            KVR_EFORMAT,
+            "%s: the metric program printed JSON, but need an object with a number per score name",
+            program);
     json_object_foreach(doc, key, value)
     {
         const bool score =

@@ -316,7 +316,8 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     enum kvr_status st;
 
     if (!c->frames || !c->reference)
-        return kvr_fail(KVR_ENOTFOUND, "the database lists no frames of this cell or its baseline");
+        return kvr_fail(KVR_ENOTFOUND,
+                        "the database lists no frames of this cell, or none of its baseline");
     if (c->other_build)
         return kvr_fail(KVR_EFORMAT, "another build of kvreel measured the baseline later than "
                                      "this cell; `kvreel run --stale` measures both again");

@@ -64,7 +64,7 @@ static void say_plan(struct runner *r)
             r->config.name, s->cells, s->to_run, s->done_before, s->unsupported, s->excluded,
             r->n_workers);
     if (s->to_score)
-        fprintf(f, "; %d to score with new metrics", s->to_score);
+        fprintf(f, "; %d done cells to score with new metrics", s->to_score);
     if (s->estimate_ns)
         fprintf(f, "; about %.0f s", (double)s->estimate_ns / 1e9);
     fprintf(f, "\n");

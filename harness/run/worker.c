@@ -143,7 +143,7 @@ static enum kvr_status check_files(const struct kvr_worker_job *j, const struct 
         if (st == KVR_OK && end && !json_equal(value, json_object_get(now, key)))
             st = kvr_fail(
                 KVR_EFORMAT,
-                "%s: the file of option %.*s was modified after the sweep was planned; run again",
+                "%s: the file of option %.*s was modified after planning; run the sweep again",
                 scheme->name, (int)(end - key), key);
     }
     json_decref(now);
@@ -310,7 +310,7 @@ static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
             *out = (enum kvr_on_switch)i;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "%s: unknown value of on_switch, '%s'", where, name);
+    return kvr_fail(KVR_EINVAL, "%s: on_switch is '%s', need keep, recache or reset", where, name);
 }
 
 static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
@@ -669,10 +669,10 @@ static enum kvr_status check_plugin(const char *name, const char *sha256)
             if (sha256 && strcmp(l->sha256, sha256) == 0)
                 return KVR_OK;
             return kvr_fail(KVR_EFORMAT,
-                            "%s: the plug-in was modified after the sweep was planned; run again",
+                            "%s: the plug-in was modified after planning; run the sweep again",
                             l->path);
         }
-    return kvr_fail(KVR_ENOTFOUND, "%s: plug-in '%s' is not in the request's list", where, name);
+    return kvr_fail(KVR_ENOTFOUND, "%s: plugins: the list lacks plug-in '%s'", where, name);
 }
 
 static enum kvr_status load_plugins(const struct kvr_worker_job *j)
@@ -714,7 +714,7 @@ static enum kvr_status open_model(struct kvr_worker_job *j, struct kvr_dev *dev,
     KVR_TRY(kvr_model_open_as(model, dev, j->model_dir, use));
     if (strcmp(kvr_model_sha256(*model), j->sha256) != 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: the model was modified after the sweep was planned; run again",
+                        "%s: the model was modified after planning; run the sweep again",
                         j->model_dir);
     KVR_TRY(kvr_worker_memory_end(&j->memory, dev, "weights"));
     KVR_TRY(kvr_worker_open_truth(j, kvr_model_config(*model)));

@@ -29,15 +29,15 @@ enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr
     KVR_TRY(kvr_truth_open(&j->truth, file, tensor));
     if (strcmp(j->truth.sha256, sha256) != 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s' was modified after the sweep was planned; run again", file,
+                        "%s: tensor '%s' was modified after planning; run the sweep again", file,
                         tensor);
     if (j->given < j->set.frames && j->set.frames <= f->n && f->height == c->latent_h &&
         f->width == c->latent_w)
         return KVR_OK;
     return kvr_fail(
         KVR_EINVAL,
-        "%s: the recorded clip has %d frames of %dx%d, need at least %d frames of %dx%d; given "
-        "frames must be fewer than requested frames, but there are %lld",
+        "%s: the recorded clip has %d frames of %dx%d, need at least %d frames of %dx%d; need "
+        "fewer given frames than requested frames, but %lld frames are given",
         where, f->n, f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
         (long long)j->given);
 }
@@ -61,8 +61,8 @@ enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct k
     st = j->first ? kvr_image_check(image.video.frames.height, image.video.frames.width, file, c)
                   : kvr_fail(KVR_ENOMEM, "worker: out of memory");
     if (st == KVR_OK && strcmp(image.sha256, sha256) != 0)
-        st = kvr_fail(KVR_EFORMAT,
-                      "%s: the image was modified after the sweep was planned; run again", file);
+        st = kvr_fail(KVR_EFORMAT, "%s: the image was modified after planning; run the sweep again",
+                      file);
     if (st == KVR_OK)
         st = kvr_image_latent(&image, kvr_dev_backend(dev), j->model_dir, c, j->first);
     kvr_image_close(&image);
@@ -83,7 +83,7 @@ static enum kvr_status read_embedding(const json_t *source, const char *want,
     KVR_TRY(kvr_embedding_open(&e, file, tensor));
     if (want && strcmp(want, e.sha256) != 0)
         st = kvr_fail(KVR_EFORMAT,
-                      "%s: tensor '%s' was modified after the sweep was planned; run again", file,
+                      "%s: tensor '%s' was modified after planning; run the sweep again", file,
                       tensor);
     else
         st = kvr_embedding_fill(&e, c->text_len, c->text_dim, P);

@@ -28,7 +28,7 @@ static enum kvr_status find_file(char **path, char *missing, size_t size,
         *path = files.vae;
         files.vae = NULL;
     } else if (!c->random_weights) {
-        snprintf(missing, size, "no decoder %s: not found at %.400s", kvr_decoder_names[kind],
+        snprintf(missing, size, "no decoder %s found at %.400s", kvr_decoder_names[kind],
                  files.vae ? files.vae : model_dir);
     }
     kvr_model_paths_free(&files);

@@ -24,7 +24,7 @@ static enum kvr_status open_tokens(struct kvr_worker_text *t)
     KVR_TRY(kvr_tokens_open(&t->tokens, file, tensor));
     if (strcmp(t->tokens.sha256, sha256) != 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s' was modified after the sweep was planned; run again", file,
+                        "%s: tensor '%s' was modified after planning; run the sweep again", file,
                         tensor);
     return KVR_OK;
 }

@@ -25,7 +25,7 @@ enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec
     if (strcmp(kvr_trace_sha256(*out), sha256) != 0) {
         kvr_trace_close(out);
         return kvr_fail(KVR_EFORMAT,
-                        "%s: the trace was modified after the sweep was planned; run again", dir);
+                        "%s: the trace was modified after planning; run the sweep again", dir);
     }
     req->trace = *out;
     req->frames = set->frames;

@@ -108,7 +108,7 @@ static enum kvr_status find_methods(struct decide *d)
     KVR_TRY(kvr_run(&o, &d->sum->run));
     if (d->too_many || d->n_methods < 2)
         return kvr_fail(
-            KVR_EINVAL, "%s: 'until: decided' needs 2 to %d methods to compare%s; it has %s",
+            KVR_EINVAL, "%s: 'until: decided' needs 2 to %d methods to compare%s; the sweep has %s",
             o.sweep.path, KVR_DECIDE_METHODS, d->against_baseline ? " besides BF16" : "",
             d->too_many    ? "more"
             : d->n_methods ? "one"

@@ -112,17 +112,18 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, 
     KVR_TRY(kvr_yaml_keys(n, keys));
     suites = kvr_yaml_get(n, "suites");
     if (!kvr_yaml_get(n, "model") || !suites || kvr_yaml_count(suites) > SUITES)
-        return kvr_yaml_fail(
-            n, "settle: each entry of 'settle' needs 'model' and 'suites', with at most %d suites",
-            SUITES);
+        return kvr_yaml_fail(n,
+                             "settle: each entry of the section 'settle' needs 'model' and "
+                             "'suites', with at most %d suites",
+                             SUITES);
     KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "model"), &p->model));
     KVR_TRY(int_of(n, "frames", 42, &p->frames));
     KVR_TRY(int_of(n, "window", 21, &p->window));
     KVR_TRY(int_of(n, "control", 2, &p->control));
     p->metrics = kvr_yaml_get(n, "metrics");
     p->set = kvr_yaml_get(n, "set");
-    KVR_TRY(check_texts(p->metrics, KVR_YAML_LIST, "'metrics' as a list of names"));
-    KVR_TRY(check_texts(p->set, KVR_YAML_MAP, "'set' as a map of settings"));
+    KVR_TRY(check_texts(p->metrics, KVR_YAML_LIST, "'metrics' to be a list of metric names"));
+    KVR_TRY(check_texts(p->set, KVR_YAML_MAP, "'set' to be a map of settings to their values"));
     for (int i = 0; i < kvr_yaml_count(suites); i++) {
         int here = 0;
 
@@ -141,11 +142,11 @@ static enum kvr_status read_plans(struct settle *s)
     const struct kvr_yaml_node *n = s->l.settle;
 
     if (!n)
-        return kvr_fail(
-            KVR_EINVAL,
-            "settle: the ledger has no 'settle' section, which names the model and its suites");
+        return kvr_fail(KVR_EINVAL, "settle: the claims ledger has no section 'settle', which "
+                                    "names the models and their suites");
     if (kvr_yaml_count(n) > PLANS)
-        return kvr_yaml_fail(n, "settle: the ledger's 'settle' lists more than %d models", PLANS);
+        return kvr_yaml_fail(
+            n, "settle: the section 'settle' lists more than the limit of %d models", PLANS);
     s->n_plans = 0;
     for (int i = 0; i < kvr_yaml_count(n); i++)
         KVR_TRY(read_plan(&s->plan[s->n_plans++], kvr_yaml_at(n, i), s->o->ledger));
@@ -594,8 +595,9 @@ enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids)
                 names[n++] = l->claim[i].id;
             names[n] = NULL;
             near = kvr_nearest(ids[k], names);
-            return kvr_fail(KVR_ENOTFOUND, "settle: the ledger has no claim '%s'%s%s%s", ids[k],
-                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+            return kvr_fail(KVR_ENOTFOUND, "settle: the claims ledger has no claim '%s'%s%s%s",
+                            ids[k], near ? "; did you mean '" : "", near ? near : "",
+                            near ? "'?" : "");
         }
     }
     return KVR_OK;

@@ -119,7 +119,7 @@ static void check_common(struct check *c)
     else if (rc == SQLITE_NOMEM)
         c->no_memory = true;
     else
-        report_problem(c, "cells: the columns of table cell cannot be read");
+        report_problem(c, "cells: the columns of the table 'cell' cannot be read");
     sqlite3_free(sql);
 }
 

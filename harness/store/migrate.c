@@ -154,7 +154,7 @@ enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *fr
     if (!sql)
         st = kvr_fail(KVR_ENOMEM, "store: out of memory");
     else if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        st = kvr_sql_fail(db, path, "migrating the cells of an earlier version");
+        st = kvr_sql_fail(db, path, "migrating the cells of an earlier schema version");
     sqlite3_free(sql);
     return st == KVR_OK ? say_excluded(db, path, to_schema) : st;
 }

@@ -307,7 +307,8 @@ static enum kvr_status explain(enum kvr_status st, const struct deadline *w,
                         limits->seconds);
     if (st == KVR_ENOMEM && limits->bytes)
         return kvr_fail(KVR_ENOMEM,
-                        "query: needs more than the limit of %lld MiB; raise it with --memory",
+                        "query: the SQL statement needs more than the limit of %lld MiB of memory; "
+                        "raise it with --memory",
                         (long long)(limits->bytes >> 20));
     return st;
 }
@@ -370,7 +371,8 @@ enum kvr_status kvr_store_condition(const char *path, const char *view, const ch
         sql = sqlite3_mprintf("SELECT 1 FROM %s WHERE (%s\n)", view, where);
         rc = sql ? sqlite3_prepare_v2(db, sql, -1, &q, &tail) : SQLITE_NOMEM;
         if (rc == SQLITE_ERROR || (tail && *skip_blank(tail)))
-            st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on %s: %s", where, view,
+            st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on the view %s: %s", where,
+                          view,
                           rc == SQLITE_OK ? "the SQL statement is incomplete" : sqlite3_errmsg(db));
         else if (rc != SQLITE_OK)
             st = kvr_sql_fail(db, path, "query");

@@ -165,8 +165,8 @@ static enum kvr_status check_where(sqlite3 *db, const char *where)
     sqlite3_finalize(q);
     return rc == SQLITE_OK
                ? KVR_OK
-               : kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on cells_wide: %s", where,
-                          sqlite3_errmsg(db));
+               : kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on the view cells_wide: %s",
+                          where, sqlite3_errmsg(db));
 }
 
 static enum kvr_status create_views(sqlite3 *db, const char *path, bool temp, const char *where)
@@ -186,7 +186,8 @@ static enum kvr_status create_views(sqlite3 *db, const char *path, bool temp, co
         enum kvr_status st = KVR_OK;
 
         if (some && (rc == SQLITE_ERROR || (tail && *tail)))
-            st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on cells_wide: %s", where,
+            st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on the view cells_wide: %s",
+                          where,
                           rc == SQLITE_OK ? "the SQL statement is incomplete" : sqlite3_errmsg(db));
         else if (rc != SQLITE_OK || sqlite3_step(q) != SQLITE_DONE)
             st = kvr_sql_fail(db, path, "creating the views");

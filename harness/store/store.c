@@ -340,7 +340,9 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
     if (rc == SQLITE_ROW) {
         st = read_known(q, out);
         if (st == KVR_EFORMAT)
-            st = kvr_fail(st, "store: %s: cell %s has an outcome that this kvreel does not know",
+            st = kvr_fail(st,
+                          "store: %s: cell %s has an outcome that this version of kvreel does not "
+                          "know; use a later version",
                           s->path, key);
     } else if (rc != SQLITE_DONE) {
         st = kvr_sql_fail(s->db, s->path, "reading a cell");

@@ -87,7 +87,7 @@ static enum kvr_status check_bound(const struct import *im, const char *dimensio
     return x >= 0.0 && x <= 100.0
                ? KVR_OK
                : kvr_fail(KVR_EFORMAT,
-                          "%s: %s: %s has %g, need a value in 0..1, or in 0..100 for percent",
+                          "%s: %s: %s has %g, need a value in 0..1 or, as a percentage, in 0..100",
                           im->path, dimension, where, x);
 }
 
@@ -170,7 +170,7 @@ static enum kvr_status find_scale(const struct import *im, struct dimension *d)
     return kvr_fail(
         KVR_EFORMAT,
         "%s: %s: the aggregate is %g, but the scores of its videos are %g..%g (mean %g, %d "
-        "videos): it must be their mean, on the same scale or as a fraction of 100",
+        "videos): it must be their mean, as a fraction or as a percentage",
         im->path, d->name, d->aggregate, s.least, s.most, s.mean, s.n);
 }
 

@@ -87,10 +87,10 @@ enum kvr_status kvr_levels_fit(const struct kvr_levels *p, int layer, enum kvr_s
     for (int i = 0; i < NUQ_BINS; i++)
         most = fmax(most, sum[i]);
     if (!(most > 0 && isfinite(most)))
-        return kvr_fail(
-            KVR_EINVAL,
-            "levels: layer %d: no %s with a range to fit: none were recorded, or all are constant",
-            layer, side == KVR_V ? "values" : "keys");
+        return kvr_fail(KVR_EINVAL,
+                        "levels: layer %d: cannot fit levels to the %s: none were recorded, or all "
+                        "are constant",
+                        layer, side == KVR_V ? "values" : "keys");
     for (int i = 0; i < NUQ_BINS; i++)
         p->bins[i] = (uint64_t)(sum[i] / most * 0x1p40 + 0.5);
     kvr_nuq_fit_levels(p->bins, 1 << p->bits, level);

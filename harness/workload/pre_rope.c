@@ -19,7 +19,7 @@ static enum kvr_status make_room(struct kvr_pre_rope *rows, size_t n, int head_d
         return KVR_OK;
     x = realloc(rows->x, n * sizeof *x);
     if (!x)
-        return kvr_fail(KVR_ENOMEM, "profile: out of memory while allocating %zu values", n);
+        return kvr_fail(KVR_ENOMEM, "profile: out of memory while allocating %zu elements", n);
     rows->x = x;
     rows->capacity = n;
     return KVR_OK;

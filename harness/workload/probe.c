@@ -356,7 +356,8 @@ enum kvr_status kvr_probe_observe(void *ctx, const struct kvr_cache_view *view)
     if (view->pass->index < 0 || view->pass->index >= p->opts.n_passes || view->pass->chunk < 0 ||
         view->pass->chunk >= p->n_chunks)
         return kvr_fail(KVR_EINTERNAL,
-                        "probe: pass %d of chunk %d is outside the probe's %d passes of %d chunks",
+                        "probe: pass index %d of chunk %d is out of range, since the probe was "
+                        "opened for %d passes per chunk and %d chunks",
                         view->pass->index, view->pass->chunk, p->opts.n_passes, p->n_chunks);
     kvr_layer_evict(&p->shadow[view->layer], view->seen);
     if (view->q)

@@ -131,8 +131,10 @@ enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, doub
                 i);
         score[i] = p->layer[i].sum / (double)p->layer[i].count;
         if (!isfinite(score[i]))
-            return kvr_fail(KVR_ENAN, "profile: the score of layer %d is %g, must be finite", i,
-                            score[i]);
+            return kvr_fail(
+                KVR_ENAN,
+                "profile: the mean change of cached frames in layer %d is %g, must be finite", i,
+                score[i]);
         min = score[i] < min ? score[i] : min;
         max = score[i] > max ? score[i] : max;
     }

@@ -185,12 +185,13 @@ static enum kvr_status check_model(const struct kvr_model_config *c)
                                         "motion:still", "dir:-",       "bg:plain",   "cam:static" };
 
     if (c->n_vocabulary == 0)
-        return kvr_fail(KVR_EUNSUPPORTED, "prompt: this model has no vocabulary; it takes prompt "
-                                          "embeddings");
+        return kvr_fail(KVR_EUNSUPPORTED, "prompt: this model has no vocabulary to encode a text; "
+                                          "give a pack of prompt embeddings instead");
     if (c->text_len != KVR_PROMPT_SLOTS)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "prompt: the model reads %d tokens, but the prompt grammar produces %d",
-                        c->text_len, KVR_PROMPT_SLOTS);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "prompt: the model takes %d text tokens, but the prompt grammar produces %d",
+            c->text_len, KVR_PROMPT_SLOTS);
     for (size_t i = 0; i < sizeof need / sizeof *need; i++)
         if (lookup(c, "", need[i]) < 0)
             return kvr_fail(KVR_EUNSUPPORTED, "prompt: the model's vocabulary lacks '%s'", need[i]);

@@ -63,10 +63,10 @@ static enum kvr_status check(const struct replay *r, const struct kvr_scheme *sc
                         scheme->name);
     if (r->req->frames < 1 || r->req->frames > r->info->n_frames ||
         (r->req->frames % l->frames_per_chunk != 0 && r->req->frames != r->info->n_frames))
-        return kvr_fail(
-            KVR_EINVAL,
-            "replay: %d frames of %d requested, need whole chunks of %d frames, or all frames",
-            r->req->frames, r->info->n_frames, l->frames_per_chunk);
+        return kvr_fail(KVR_EINVAL,
+                        "replay: %d of the trace's %d frames requested, need a multiple of %d (one "
+                        "chunk), or all frames",
+                        r->req->frames, r->info->n_frames, l->frames_per_chunk);
     if (r->req->n_layers < 0 || r->req->n_layers > l->n_layers)
         return kvr_fail(KVR_EINVAL, "replay: %d layers requested, the trace has %d",
                         r->req->n_layers, l->n_layers);
@@ -83,7 +83,8 @@ static enum kvr_status fetch(const struct replay *r, const struct kvr_tensor *fr
     kvr_to_f32(host, from->data, from->dtype, (size_t)n);
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(host[i]))
-            return kvr_fail(KVR_ENAN, "%s: tensor '%s': value %lld is %g; values must be finite",
+            return kvr_fail(KVR_ENAN,
+                            "%s: tensor '%s': element %lld is %g; elements must be finite",
                             kvr_trace_dir(r->req->trace), name, (long long)i, (double)host[i]);
     return host == dev ? KVR_OK : kvr_dev_put(r->dev, dev, host, (size_t)n * sizeof *host);
 }

@@ -158,8 +158,8 @@ static enum kvr_status check_range(const struct rollout *r, int chunk, int step,
     while (fabsf(x0[at] - middle) < most)
         at++;
     return kvr_fail(KVR_EDIVERGED,
-                    "rollout: chunk %d step %d: frame %lld: value %lld is %g; values must stay "
-                    "within %g of %g, the middle of the latent range",
+                    "rollout: chunk %d step %d: frame %lld: latent element %lld is %g; elements "
+                    "must stay within %g of %g, the middle of the latent range",
                     chunk, step, (long long)((int64_t)chunk * c->frames_per_chunk + at / n_frame),
                     (long long)(at % n_frame), (double)x0[at], (double)limit, (double)middle);
 }
@@ -304,14 +304,14 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
                         req->window_frames, req->sink_frames);
     if (req->n_given < 0 || req->n_given >= req->latent_frames ||
         req->n_given % c->frames_per_chunk != 0 || (req->n_given > 0 && !req->given))
-        return kvr_fail(
-            KVR_EINVAL,
-            "rollout: %d given frames, need a multiple of %d (one chunk) that is less than %d",
-            req->n_given, c->frames_per_chunk, req->latent_frames);
+        return kvr_fail(KVR_EINVAL,
+                        "rollout: %d given frames, need a multiple of %d (one chunk) that is less "
+                        "than %d, the requested frames",
+                        req->n_given, c->frames_per_chunk, req->latent_frames);
     if (req->jitter_draw < 0 || req->jitter_draw > KVR_MAX_DRAW ||
         !(req->jitter_magnitude >= 0 && req->jitter_magnitude <= 1))
         return kvr_fail(KVR_EINVAL,
-                        "rollout: jitter draw %d of magnitude %g is not allowed, need a draw of "
+                        "rollout: jitter draw has number %d and magnitude %g, need a number of "
                         "0..%d and a magnitude of 0..1",
                         req->jitter_draw, req->jitter_magnitude, KVR_MAX_DRAW);
     if ((req->forcing != KVR_FORCING_NONE) != (req->teacher != NULL))

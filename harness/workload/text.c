@@ -235,9 +235,10 @@ static enum kvr_status check(const struct walk *w, const struct kvr_scheme *sche
                         "text: the text has %d tokens, the model's context has %d", w->n,
                         w->c->context_length);
     if (kvr_text_bins(r, w->n, NULL) == 0)
-        return kvr_fail(KVR_EINVAL,
-                        "text: the text has %d tokens, fewer than a prefix of %d and a chunk of %d",
-                        w->n, r->first, r->chunk);
+        return kvr_fail(
+            KVR_EINVAL,
+            "text: the text has %d tokens, fewer than a prefix of %d plus a chunk of %d", w->n,
+            r->first, r->chunk);
     return KVR_OK;
 }
 

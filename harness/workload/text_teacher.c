@@ -273,10 +273,13 @@ enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
     out->k = malloc(kv * sizeof *out->k);
     out->v = malloc(kv * sizeof *out->v);
     out->hidden = malloc(hidden * sizeof *out->hidden);
-    st = out->k && out->v && out->hidden
-             ? make(dev, m, t->id, out)
-             : kvr_fail(KVR_ENOMEM, "text: out of memory while allocating a teacher of %d tokens",
-                        n);
+    st =
+        out->k && out->v && out->hidden
+            ? make(dev, m, t->id, out)
+            : kvr_fail(
+                  KVR_ENOMEM,
+                  "text: out of memory while allocating the teacher's keys and values of %d tokens",
+                  n);
     if (st == KVR_OK && path)
         st = write_file(m, out, path);
     if (st != KVR_OK)

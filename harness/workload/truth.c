@@ -9,9 +9,10 @@ static enum kvr_status read_frames(struct kvr_truth *t, const char *path, const 
 
     KVR_TRY(kvr_st_get(t->file, tensor, &x));
     if (x.dtype != KVR_U8 || x.n_dims != 4 || x.shape[3] != 3)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s': truth must be U8 of shape [n, height, width, 3]", path,
-                        tensor);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: tensor '%s': the recorded clip must be U8 of shape [n, height, width, 3]", path,
+            tensor);
     for (int i = 0; i < 3; i++)
         if (x.shape[i] < 1 || x.shape[i] > 100000)
             return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has a dimension of %lld, need 1..100000",

@@ -30,7 +30,7 @@ card() { changed "$1" "UPDATE cell SET spec = json_set(spec, '\$.device', '$2'),
 card a.db 'NVIDIA A' 3000000000
 card b.db 'NVIDIA B' 2000000000
 exits 2 "packages of two cards" merge a.db b.db -o two.db
-says "are refused by name" 'b.db: has timed cells of NVIDIA B, but earlier inputs have those of NVIDIA A'
+says "are refused by name" 'b.db: has cells timed on NVIDIA B, but earlier inputs have cells timed on NVIDIA A'
 exits 0 "unless asked for" merge a.db b.db -o any.db --any-card
 card a.db 'NVIDIA A' 3000000000 6000000000
 card b.db 'NVIDIA A' 2000000000 1000000000

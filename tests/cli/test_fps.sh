@@ -34,7 +34,7 @@ check "decoding is a part of that" test "$(t f.db "SELECT count(*) FROM sample p
 check "more memory with a decoder" test "$(t f.db "SELECT count(*) FROM metric m JOIN cell c ON c.key = m.cell
     WHERE m.name = 'peak_vae_bytes' AND m.value > c.peak_bytes")" = 2
 check "a decoder that is not there is missing, with the file" test "$(t f.db "SELECT count(*) FROM metric
-    WHERE name = 'fps_taehv' AND value IS NULL AND missing LIKE 'no decoder taehv: not found at %taew2_1.pth'")" = 2
+    WHERE name = 'fps_taehv' AND value IS NULL AND missing LIKE 'no decoder taehv found at %taew2_1.pth'")" = 2
 changed f.db "UPDATE cell SET time_codes = NULL, verdict_codes = '', verdict = 'VALID'"
 exits 0 "the summary" report --db f.db --table summary
 prints "says what is inside" 'transformer alone \(frames/s\) +with the VAE \(frames/s\)'

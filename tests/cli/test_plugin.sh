@@ -82,7 +82,7 @@ json "is another cell; the others stay" '.ok == 1 and .skipped == 2'
 printf '{"spec":%s,"plugins":["%s"],"model_dir":"%s/models/nano","out_dir":"o","frames":"f.safetensors","video":null,"reference":null,"reference_sha256":null}' \
     "$spec" "$work/center.so" "$root" >request.json
 "$kvreel" worker <request.json >"$out" 2>"$err"
-json "a worker that finds another build refuses" '.outcome == "ERROR" and (.reason | test("was modified after the sweep was planned"))'
+json "a worker that finds another build refuses" '.outcome == "ERROR" and (.reason | test("was modified after planning"))'
 sed "s|center\.so|$refused/memo.so|; s/RTN_INT4, CENTERED_INT4/BF16, SEEN_INT4/" sweep.yaml >seen.yaml
 KVR_TEST_SEEN=$work/seen exits 0 "a method that would remember, timed behind a warm-up" run seen.yaml --db s.db \
     -o s -q --set timing=true

@@ -80,4 +80,4 @@ bad_ledger "a setting that is a list" 's/control: 0/control: 0, set: {chunk: [1,
 bad_ledger "a suite that is not there" 's/suite.yaml/sweet.yaml/' '4:[0-9]+: suite not found at sweet.yaml'
 sed -i 's/^settle:.*//' mine.yaml
 exits 2 "a ledger that does not say how" settle all --ledger mine.yaml --db t.db
-says "says so" "no 'settle'"
+says "says so" "no section 'settle'"

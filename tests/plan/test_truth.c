@@ -160,9 +160,12 @@ static const struct {
     { "truth: t.safetensors, given: 9", "9 given frames of 9" },
     { "truth: t.safetensors, given: 12", "12 given frames of 9" },
     { "truth: t.safetensors, given: many", "many" },
-    { "truth: {file: t.safetensors, tensor: flat}, given: 6", "'flat': truth must be U8" },
-    { "truth: {file: t.safetensors, tensor: grey}, given: 6", "'grey': truth must be U8" },
-    { "truth: {file: t.safetensors, tensor: floats}, given: 6", "'floats': truth must be U8" },
+    { "truth: {file: t.safetensors, tensor: flat}, given: 6",
+      "'flat': the recorded clip must be U8" },
+    { "truth: {file: t.safetensors, tensor: grey}, given: 6",
+      "'grey': the recorded clip must be U8" },
+    { "truth: {file: t.safetensors, tensor: floats}, given: 6",
+      "'floats': the recorded clip must be U8" },
     { "truth: {file: t.safetensors, tensor: small}, given: 6", "frames of 48x24" },
 };
 

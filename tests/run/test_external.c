@@ -20,13 +20,15 @@
 static const struct failure {
     const char *command, *says;
 } failures[] = {
-    { "false", "false: the metric program ended with code 1" },
+    { "false", "false: the metric program exited with code 1" },
     { "/nonexistent/program x", "/nonexistent/program: cannot start the program" },
     { "sh -c 'kill -9 $$'", "sh: the metric program was killed by signal 9 (SIGKILL)" },
     { "echo hello", "echo: the metric program printed no JSON" },
     { "true", "true: the metric program printed no JSON" },
-    { "echo '[1, 2]'", "echo: the metric program printed JSON, but no object with scores" },
-    { "echo '{}'", "echo: the metric program printed JSON, but no object with scores" },
+    { "echo '[1, 2]'",
+      "echo: the metric program printed JSON, but need an object with a number per score name" },
+    { "echo '{}'",
+      "echo: the metric program printed JSON, but need an object with a number per score name" },
     { "echo '{\"a\": \"high\"}'", "echo: the score 'a' is not a number" },
     { "echo '{\"a\": {\"b\": 1}}'", "echo: the score 'a' is not a number" },
     { "echo '{\"a\": 1, \"a\": 2}'", "echo: the metric program printed no JSON" },

@@ -128,7 +128,7 @@ START_TEST(nothing_seen_is_an_error)
 
     ck_assert_int_eq(kvr_levels_open(&levels, LAYERS, H, D, BITS, 0.01), KVR_OK);
     ck_assert_int_eq(kvr_levels_fit(levels, 1, KVR_K, level), KVR_EINVAL);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "layer 1: no keys"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "layer 1: cannot fit levels to the keys"));
     kvr_levels_close(&levels);
     kvr_levels_close(&levels); /* closing again does nothing */
 }

@@ -272,7 +272,7 @@ START_TEST(takes_a_part)
         req.n_layers = i == 2 ? 7 : 0;
         ck_assert_int_eq(kvr_replay_run(dev, s, &req, NULL, NULL, &part), KVR_EINVAL);
         ck_assert(strstr(kvr_error(), i == 2 ? "7 layers requested, the trace has 6"
-                                             : "of 6 requested, need whole"));
+                                             : "of the trace's 6 frames requested"));
     }
     kvr_scheme_close(&s);
     s = scheme_of("LAST_STEP"); /* the trace contains clean passes, which LAST_STEP has not */

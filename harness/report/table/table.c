@@ -221,7 +221,7 @@ enum kvr_status kvr_table_mib(struct kvr_table *t)
         col->head = strndup(col->name, n);
         col->unit = strdup("(MiB)");
         if (!col->head || !col->unit)
-            return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating a column head");
+            return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating a column header");
         col->scale = 1.0 / (1024.0 * 1024.0);
     }
     return KVR_OK;

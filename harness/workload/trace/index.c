@@ -60,8 +60,9 @@ static enum kvr_status read_channels(struct kvr_trace_rope *r, const json_t *lis
         const json_int_t value = json_is_integer(n) ? json_integer_value(n) : -1;
 
         if (value < 0 || value > head_dim || value % 2)
-            return kvr_fail(KVR_EFORMAT, "%s: rope: channels[%zu] is not an even number of 0..%d",
-                            where, i, head_dim);
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: rope: channels[%zu] must be an even number from 0 to %d", where, i,
+                            head_dim);
         r->channels[i] = (int)value;
         sum += (int)value;
     }
@@ -128,9 +129,10 @@ static enum kvr_status check_order(const struct kvr_trace_pass *p,
     const int index = before && !before->clean ? before->index + 1 : 0;
 
     if (p->chunk != chunk || p->index != index)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: the pass has chunk %d index %d, but must have chunk %d index %d",
-                        where, p->chunk, p->index, chunk, index);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: the pass has chunk %d and pass index %d, but must have chunk %d and pass index %d",
+            where, p->chunk, p->index, chunk, index);
     if (p->index > 0 && p->n_frames != before->n_frames)
         return kvr_fail(KVR_EFORMAT,
                         "%s: the pass has %d frames, but earlier passes of the chunk have %d",
@@ -160,12 +162,14 @@ static enum kvr_status read_pass(struct kvr_trace_pass *p, const json_t *o,
     KVR_TRY(kvr_json_bool_opt(o, where, "queries", &p->queries));
     KVR_TRY(check_order(p, before, l, where));
     if ((int64_t)p->chunk * l->frames_per_chunk + p->n_frames > KVR_TRACE_MAX_FRAMES)
-        return kvr_fail(KVR_EFORMAT, "%s: more than the limit of %d frames", where,
-                        KVR_TRACE_MAX_FRAMES);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: up to this pass, the trace has more than the limit of %d frames",
+                        where, KVR_TRACE_MAX_FRAMES);
     p->frame0 = p->chunk * l->frames_per_chunk;
     if ((int64_t)(p->frame0 + p->n_frames) * l->tokens_per_frame > KVR_TRACE_MAX_TOKENS)
-        return kvr_fail(KVR_EFORMAT, "%s: more than the limit of %d tokens", where,
-                        KVR_TRACE_MAX_TOKENS);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: up to this pass, the trace has more than the limit of %d tokens",
+                        where, KVR_TRACE_MAX_TOKENS);
     return read_hashes(p, o, l->n_layers, where);
 }
 

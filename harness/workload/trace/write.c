@@ -115,8 +115,8 @@ static enum kvr_status begin_pass(struct kvr_trace_writer *w, const struct kvr_t
     json_t *o;
 
     if (w->layers != w->layout.n_layers)
-        return kvr_fail(KVR_EINVAL, "%s: the pass has %d layers, need %d", w->dir, w->layers,
-                        w->layout.n_layers);
+        return kvr_fail(KVR_EINVAL, "%s: %d layers of the forward pass were written, need %d",
+                        w->dir, w->layers, w->layout.n_layers);
     o = json_pack("{s:i, s:i, s:i, s:b, s:b, s:[]}", "chunk", p->chunk, "index", p->index, "frames",
                   p->n_frames, "clean", p->clean, "queries", p->queries, "sha256");
     if (!o || json_array_append_new(w->passes, o))
@@ -178,8 +178,8 @@ static enum kvr_status check_index(const struct kvr_trace_writer *w)
 
     if (w->layers != w->layout.n_layers || json_array_size(w->passes) == 0)
         return kvr_fail(KVR_EINVAL,
-                        "%s: the trace has %zu passes and %d layers of the last pass; need at "
-                        "least one pass with all %d layers",
+                        "%s: the trace has %zu passes, and its last pass has %d layers; "
+                        "need at least one pass, and %d layers in the last",
                         w->dir, json_array_size(w->passes), w->layers, w->layout.n_layers);
     KVR_TRY(kvr_trace_info_read(&i, w->doc, w->dir));
     kvr_trace_info_free(&i);
