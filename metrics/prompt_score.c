@@ -103,8 +103,9 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (!in->prompt || !in->prompt->probe) {
         snprintf(out->missing, sizeof out->missing, "no probe: %s",
-                 in->prompt ? "the model has no probe.safetensors"
-                            : "the video has no prompt in a model's vocabulary (only cells have one)");
+                 in->prompt
+                     ? "the model has no probe.safetensors"
+                     : "the video has no prompt in a model's vocabulary (only cells have one)");
         return KVR_OK;
     }
     KVR_TRY(kvr_st_open(&weights, in->prompt->probe));

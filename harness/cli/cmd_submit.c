@@ -109,7 +109,7 @@ static enum kvr_status send(const struct submit_opts *o, const char *config, con
     write_script(f, o, config, program, folder, n_tasks);
     rc = pclose(f);
     if (rc != 0)
-        return kvr_fail(KVR_EIO, "submit: sbatch ended with code %d",
+        return kvr_fail(KVR_EIO, "submit: sbatch exited with code %d",
                         WIFEXITED(rc) ? WEXITSTATUS(rc) : -1);
     return KVR_OK;
 }
