@@ -42,7 +42,7 @@ struct tile {
                   * chunk under a causal mask */
 };
 
-/* Position in the job's spans at which the next tile begins. */
+/* Where the next tile begins: at token t of span number `span` of the job (attention call). */
 struct cursor {
     int span;
     int64_t t;
@@ -67,7 +67,7 @@ void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *t
 
 /* Whether a span has tokens of a codec other than `raw`. */
 bool kvr_span_coded(const struct kvr_span *s);
-/* Whether the keys of a span are stored in rotated space, or the values if `values` is true. */
+/* Whether the span's keys (its values if `values` is true) are stored in rotated space. */
 bool kvr_span_rotated(const struct kvr_span *s, bool values);
 
 /* ---- queries ----------------------------------------------------------------------------- */
@@ -98,7 +98,8 @@ struct state {
     float *acc, *acc_rot; /* outputs accumulated over plain and over rotated values, [H*T][padded
                            * D] */
     float *q, *q_rot;     /* queries times 1/sqrt(D), plain and rotated, [H*T][D] */
-    /* Codecs whose transform rotates keys and values, or NULL if no codec rotates them. */
+    /* k_space: codec whose transform rotates keys; v_space: codec whose transform rotates values.
+     * Each is NULL if no span has rotated keys or values, respectively. */
     const struct kvr_codec *k_space, *v_space;
     /* Int8 attention only: quantized queries, and each head's mean key mu [H][D]. `code` and `mu`
      * are for plain keys, `code_rot` and `mu_rot` for rotated keys. */
@@ -125,8 +126,8 @@ struct staged {
 };
 
 /* Whether the panels of the tile are BF16 (attend_bf16.h); BF16 panels use the memory of the F32
- * panels. If job->bf16 is set and head_dim is at least 16, all tiles but those quantized to int8
- * have BF16 panels. */
+ * panels. If the attention call has the flag job->bf16 and head_dim is at least 16, every tile has
+ * BF16 panels unless it is quantized to int8. */
 bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile);
 /* Decodes the tile's keys of head h, or the tile's values if `values` is true, and packs them into
  * BF16 panels. */

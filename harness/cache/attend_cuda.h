@@ -9,8 +9,9 @@
  *         kvr_attend_merge_cuda(s, &shape, state, second);
  *     kvr_attend_finish_cuda(s, &shape, state, out);
  *
- * The tensor-core kernels need no separate begin and finish: their first launch initializes the
- * softmax state and their last launch writes the output (struct kvr_attend_io).
+ * The tensor-core kernels need no calls of kvr_attend_begin_cuda and kvr_attend_finish_cuda: their
+ * first launch initializes the softmax state and their last launch writes the output (struct
+ * kvr_attend_io).
  *
  * Every query of every head has an online-softmax state, as in attend_cpu.c: the running maximum,
  * the denominator and the accumulated output. If a codec stores the keys of a KV slice
@@ -51,8 +52,8 @@ struct kvr_attend_io {
     const float *q;             /* F32 queries [T,H,D], unscaled; NULL if the queries are in q16 */
     const kvr_bf16 *q16;        /* BF16 queries [T,H,D], 16-byte aligned; NULL if the queries are in
                                  * q */
-    struct kvr_query_norm norm; /* RMSNorm and RoPE that attention applies to q16; the norm requires
-                                 * out16 */
+    struct kvr_query_norm norm; /* RMSNorm and RoPE that attention applies to q16; requires out16,
+                                 * where kvr_attend_norm_cuda writes the normalized queries */
     /* Softmax state that a launch passes to the next launch of the call. */
     struct kvr_attend_state state;
     bool begins; /* true in the first launch of the call, which does not read the state */
@@ -111,8 +112,9 @@ void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *into,
                            const struct kvr_attend_state *from);
-/* Merges the softmax state `from` with io->state and writes the normalized output to io->out or
- * io->out16. Both states are unchanged. */
+/* Merges the softmax states `from` and io->state. If io->out or io->out16 is set, writes the
+ * normalized output there and changes neither state; otherwise io->state becomes the merged
+ * state. */
 void kvr_attend_merge_end_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                const struct kvr_attend_io *io, const struct kvr_attend_state *from);
 /* Returns the size in floats of the buffer `parts` for partial results of split-KV. The size
@@ -136,7 +138,7 @@ void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape 
                             const struct kvr_attend_state *state, float *out);
 /* Applies io->norm to q16 by a separate kernel and writes the normalized queries to out16. The
  * returned copy of io reads its queries from out16. A later attention launch may write its output
- * to the same array, since each CTA overwrites only its own queries. */
+ * to out16 too, since each CTA overwrites only the queries that it has read. */
 struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s,
                                           const struct kvr_attend_shape *shape,
                                           const struct kvr_attend_io *io);

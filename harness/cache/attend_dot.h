@@ -8,8 +8,10 @@
  *     queries   q_ic = g_i qq_ic            g_i one scale per query
  *     weights   e^(s_it - m_i) = pq_it / P  m_i the row's largest score in the tile
  *
- * All integers are rounded to nearest: kq and vq to [-top, top], qq to [-127, 127] and pq to [0,
- * P]. Scores s and outputs o are computed from the integers:
+ * The integer codes kq, vq, qq and pq are rounded to nearest. kq and vq are in [-top, top] (`top`
+ * is explained below), qq in [-127, 127] and pq in [0, P], where P is 255 or 127, depending on the
+ * instruction set. Scores s and outputs o are computed from the codes; M_i is row i's running
+ * maximum over all tiles so far:
  *
  *     s_it = g_i a_t sum_c qq_ic kq_tc + q_i . mu
  *     o_ic += e^(m_i - M_i) b_c / P sum_t pq_it vq_tc
@@ -74,7 +76,7 @@ struct kvr_dot_kernels {
     void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
                            float *sum, float *rescale, uint8_t *p, float *weight);
     /* out[i][c] += weight[i] scale[c] sum_t p[i][t] code[t][c] for m rows i, n tokens t and d
-     * channels c; d is a multiple of KVR_ATTEND_PAD. */
+     * channels c; d is a multiple of KVR_ATTEND_PAD. online_softmax has computed p and weight. */
     void (*add_values)(const uint8_t *p, const float *weight, const int8_t *code,
                        const float *scale, float *out, int64_t ldo, int n, int m, int d);
 };

@@ -7,14 +7,16 @@
 /* Attention on one backend. */
 struct kvr_attend_kind {
     struct kvr_attend_bytes (*bytes)(const struct kvr_attend_needs *n);
-    /* `check` tests whether the backend supports a job. `fuses` tests whether the attention kernel
-     * dequantizes a codec. If `check` is NULL, all jobs are supported; if `fuses` is NULL, all
-     * codecs. */
+    /* `check` tests whether the backend supports the jobs (attention calls) within the bounds `n`;
+     * NULL: supports all jobs. `fuses` tests whether the attention kernel can dequantize keys of
+     * codec `k` and values of codec `v` and apply the correction `c`; NULL: it can for all codecs
+     * and corrections. */
     enum kvr_status (*check)(const struct kvr_attend_needs *n);
     enum kvr_status (*fuses)(const struct kvr_dev *dev, const struct kvr_codec *k,
                              const struct kvr_codec *v, const struct kvr_correction *c, int n_heads,
                              int head_dim);
-    /* Whether the jobs that `n` describes may have BF16 queries; NULL: no. */
+    /* Whether jobs within the bounds `n` may have BF16 queries. A backend without this function
+     * supports F32 queries only. */
     bool (*bf16)(const struct kvr_attend_needs *n);
     void (*run)(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
     enum kvr_status (*columns)(const struct kvr_column_job *job, struct kvr_attend_scratch *s);

@@ -39,9 +39,9 @@ struct kvr_attend_kernels {
      *
      *     s_ij <- e^(s_ij - M), rescale_i <- e^(max_i - M), sum_i <- sum_i rescale_i + sum_j s_ij
      *
-     * Then max_i becomes M. The rescaling factor rescale_i is exactly 1 if the row's maximum does
-     * not change. The exponential e^x has a relative error of 2e-7 + 6e-8 |x| and is 0 for x below
-     * -87. A NaN score makes its row's sum NaN. */
+     * Then the stored maximum max_i of row i becomes M. The rescaling factor rescale_i is exactly 1
+     * if the row's maximum does not change. The exponential e^x has a relative error of 2e-7 + 6e-8
+     * |x| and is 0 for x below -87. A NaN score makes its row's sum NaN. */
     void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
                            float *sum, float *rescale);
 

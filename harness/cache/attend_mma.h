@@ -7,7 +7,7 @@
  *         else
  *             decode, then kvr_attend_piece_cuda
  *
- * For the first span, set io.begins, which initialises the softmax state. For the last span, set
+ * For the first span, set io.begins, which initializes the softmax state. For the last span, set
  * io.out, which receives the output. Alternatively, call kvr_attend_begin_cuda before the loop over
  * spans and kvr_attend_finish_cuda after the loop. The functions kvr_attend_mma_cuda and
  * kvr_attend_piece_cuda share one softmax state, so a loop may call both.
@@ -19,9 +19,10 @@
  *     score(q, k_j) = bf16(q) . bf16(k_j) / sqrt(D) + log_m - row_bias(q) - taylor(q, j)
  *     out           = sum_j bf16(p_j) bf16(v_j) / sum_j p_j
  *
- * The dequantized k_j and v_j equal those of the CPU decoder. Results are deterministic. In the
- * block or tensor that the span reads, tiles begin at token indices that are multiples of 64.
- * Dividing a span at such an index therefore does not change the result.
+ * k_j and v_j, the dequantized key and value of token j, equal those of the CPU decoder. Results
+ * are deterministic. A span reads tokens of a quantized block or of an uncompressed tensor. Tiles
+ * begin at multiples of 64, counted from the block's or tensor's first token. Dividing a span at
+ * such a multiple therefore does not change the result.
  *
  * If a codec has a Hadamard rotation H, its decoded keys and values stay in rotated space, as H x /
  * sqrt(D). For rotated keys, pass a copy of the queries that kvr_fwht_cuda has rotated. For rotated
@@ -55,17 +56,21 @@ struct kvr_attend_mma_span {
                             * replaces, added to every score */
     const float *row_bias; /* [T,H]: term per query and head that is subtracted from all scores of
                             * the query in this head; NULL subtracts nothing */
-    bool taylor;           /* whether to subtract the Taylor correction, which is computed from the
-                            * scales of the last quantizer of K, from the scores */
+    bool taylor;           /* whether to subtract from each score the Taylor correction
+                            * 1/24 sum_c q_c^2 s_c^2. Here q is the query / sqrt(D), and s_c the
+                            * key's quantization scale in channel c. If K has two quantizers, s_c is
+                            * the scale of the second one. */
 };
 
 /* Whether the launcher supports this span with `shared` bytes of shared memory per thread block
  * (kvr_stream_block_shared, or SIZE_MAX for no limit). head_dim must be a multiple of 16, at most
  * 128. Uncompressed rows must be BF16 or F32. Supported codecs are `raw` and the pipelines
  * [hadamard |] [outliers |] grid [+ grid], where brackets mark optional stages and a grid is the
- * quantizer `sym` or `asym`. Group sizes must be powers of two, at least 8. If K or V has two grids
- * (PRQ), every quantization group of K and V must consist of several tokens of one channel. If a
- * codec's only quantizer is `asym` with compute=bf16, the quantizer must not store minimums. */
+ * quantizer `sym` or `asym`. Group sizes must be powers of two, at least 8, unless all channels of
+ * a token share one scale. If K or V has two grids (PRQ), every quantization group of K and V must
+ * consist of several tokens of one channel. A codec with one quantizer, `asym` with compute=bf16,
+ * must store zero points instead of minimums: it rounds code * scale to BF16 before it adds the
+ * minimum, but the kernels dequantize by an FMA. */
 bool kvr_attend_mma_accepts(size_t shared, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_mma_span *span);
 
@@ -74,9 +79,9 @@ bool kvr_attend_mma_accepts(size_t shared, const struct kvr_attend_shape *shape,
 void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span);
 
-/* Whether kvr_attend_rows_cuda supports this span. The span must have BF16 rows, plain or of codec
- * `raw`, and no row bias. A pipeline of two tiles of K and two tiles of V must fit into `shared`
- * bytes of shared memory per thread block. */
+/* Whether kvr_attend_rows_cuda supports this span. The span must have BF16 rows, from an
+ * uncompressed tensor or a block of codec `raw`, and no row bias. A pipeline of two tiles of K and
+ * two tiles of V must fit into `shared` bytes of shared memory per thread block. */
 bool kvr_attend_rows_accepts(size_t shared, const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 

@@ -28,8 +28,8 @@ struct kvr_cuda_sums {
 
 /* Pointers into the scratch. */
 struct kvr_cuda_head_rows {
-    /* dequantized K and V of a KV slice, and squared quantization scales of K, each
-     * [KVR_CUDA_PIECE,H,D] */
+    /* k, v: dequantized K and V of a KV slice of up to KVR_CUDA_PIECE tokens; s2: squared
+     * quantization scale of each element of K. The shape of each is [KVR_CUDA_PIECE,H,D]. */
     float *k, *v, *s2;
     float *row_bias; /* [T,H] */
     struct kvr_cuda_sums plain, rotated_v;
@@ -57,7 +57,7 @@ static inline size_t kvr_cuda_row_floats(const struct kvr_attend_job *job)
     return (size_t)job->n_heads * (size_t)job->head_dim;
 }
 
-/* Functions of kvr_attend_cuda (attend_impl.h). */
+/* Functions in the CUDA backend's function table kvr_attend_cuda (attend_impl.h). */
 enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n);
 bool kvr_cuda_attends_bf16(const struct kvr_attend_needs *n);
 enum kvr_status kvr_cuda_attend_fuses(const struct kvr_dev *dev, const struct kvr_codec *k,

@@ -2,18 +2,20 @@
  * about the same time.
  *
  * The cost model assumes that an SM runs one CTA at a time, or two CTAs at half the speed each. SMS
- * is the number of SMs. Query blocks that fill whole waves of CTAs are not split: one CTA processes
- * a block over all tiles of keys. The last n % SMS of n query blocks would fill a wave only partly.
- * These last n % SMS query blocks are divided along the keys into KV splits (parts), with one CTA
- * per split. A second launch merges the partial results of the KV splits in a fixed order. If n <
- * SMS (few queries, many keys), all query blocks are split. The number of KV splits per block,
- * `parts`, minimises the estimated time of the n_cut split blocks:
+ * is the number of SMs that the model assumes (KVR_ATTEND_SPLIT_SMS). Query blocks that fill whole
+ * waves of CTAs are not split: one CTA processes a block over all tiles of keys. The last n % SMS
+ * of n query blocks would fill a wave only partly. These last n % SMS query blocks are divided
+ * along the keys into KV splits (parts), with one CTA per split. A second launch merges the partial
+ * results of the KV splits in a fixed order. If n < SMS (few queries, many keys), all query blocks
+ * are split. The number of KV splits per block, `parts`, minimizes the estimated time of the split
+ * blocks; n_cut is the number of these blocks:
  *
  *     ceil(n_cut parts / SMS) (tiles / parts + OVERHEAD)
  *
  * `tiles` is the number of tiles of keys, and the unit of time is the time per tile. OVERHEAD is
  * the extra time of a KV split: loading the queries, writing 66 KB of partial results, and merging
- * them. SMS is a constant, so that the summation order is the same on every device. */
+ * them. SMS is a constant, even on a device with another number of SMs, so that the summation order
+ * is the same on every device. */
 #ifndef KVR_CACHE_ATTEND_SPLIT_H
 #define KVR_CACHE_ATTEND_SPLIT_H
 
