@@ -80,7 +80,7 @@ struct kvr_command {
     const char *name;
     const char *summary;  /* one-line summary, shown by `kvreel help` */
     const char *usage;    /* synopsis of the arguments, printed after "kvreel NAME " */
-    const char *examples; /* example lines, shown first; NULL for hidden commands */
+    const char *examples; /* example lines, printed before the usage; NULL for hidden commands */
     const char *details;  /* last part of the help text; may be NULL */
     const struct kvr_arg *args;
     size_t opts_size;
@@ -118,7 +118,7 @@ enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call
 enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **argv, int first,
                                void *opts, const char **words, struct kvr_call *call);
 
-/* Writes the help text of one command: usage, examples, options, details. */
+/* Writes the help text of one command: examples, usage, options, details. */
 void kvr_args_help(const struct kvr_command *cmd, FILE *to);
 
 #endif

@@ -58,9 +58,9 @@ enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
  * message of KVR_EINVAL names the option. */
 enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, int frames,
                                      int chunk);
-/* Prints a note to stderr if `latent_frames`, the number of latent frames that encode `frames`
- * frames in pixel space, is not a multiple of the chunk length. The commands `predict` and `fit`
- * accept a partial last chunk, but `run` and `generate` reject it. */
+/* Prints a note to stderr if `latent_frames` is not a multiple of the chunk length. A video of
+ * `frames` pixel frames has `latent_frames` latent frames. The commands `predict` and `fit` accept
+ * a partial last chunk, but `run` and `generate` reject it. */
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);
@@ -72,8 +72,8 @@ enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
  * is 0 (no limit). */
 enum kvr_status kvr_cli_budget(const char *command, const char *text, int *seconds);
 
-/* Splits "key=value" arguments into the settings `out` [list->n]. The strings are stored in `buf`
- * [n_buf]. */
+/* Splits each "key=value" string of `list`, the values of option -O, into name and value of one
+ * element of out [list->n]. The names and values are stored in buf [n_buf]. */
 enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_setting *out,
                                  char *buf, size_t n_buf);
 

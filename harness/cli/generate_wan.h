@@ -15,8 +15,8 @@ struct kvr_wan_source {
     const char *prompt;    /* text of one prompt, or of several shots (workload/shots.h) */
     const char *embedding; /* file of embeddings (NULL: the model folder's text encoder encodes
                             * `prompt`) */
-    const char *name;      /* name of the tensor in `embedding`; several shots use NAME.1, NAME.2,
-                            * ... */
+    const char *name;      /* name of the prompt's tensor in `embedding`; if the prompt has several
+                            * shots, their tensors are called NAME.1, NAME.2, ... */
     const char *image;     /* image file with the first frame (NULL: the model generates the first
                             * frame) */
     const char *device;    /* name of the device that runs the text encoder */

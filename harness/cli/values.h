@@ -17,7 +17,8 @@
  * not a fixed list. The shell then completes file names, if the option accepts a file. */
 const char *kvr_values_kind(const char *command, const char *option);
 
-/* Prints the values of one kind, one per line. The message of KVR_EINVAL lists the kinds. */
+/* Prints the values of one kind, one per line. If `kind` is unknown, fails with KVR_EINVAL and a
+ * message that lists known kinds. */
 enum kvr_status kvr_values_write(const char *kind, FILE *to);
 
 #endif

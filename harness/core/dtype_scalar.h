@@ -18,15 +18,17 @@ static inline uint32_t pick(uint32_t is, uint32_t yes, uint32_t no)
     return (no & (is - 1u)) | (yes & (0u - is));
 }
 
-/* Returns |x| / u rounded to nearest even, where u is the ulp of floats in [2^k, 2^(k+1)). |x| must
- * be less than 2^k. */
+/* Divides the float with the bits `abs_bits` by the ulp of floats in [2^k, 2^(k+1)), where two_to_k
+ * is 2^k. Returns the quotient as an integer, rounded to nearest, ties to even. The result is
+ * valid for floats in [0, 2^k). */
 static inline uint32_t count_steps(uint32_t abs_bits, float two_to_k)
 {
     return kvr_f32_bits(kvr_bits_f32(abs_bits) + two_to_k) - kvr_f32_bits(two_to_k);
 }
 
-/* Drops the `cut` low bits with rounding to nearest even, and changes the exponent bias from 127 to
- * `bias`. */
+/* Converts the bits of a nonnegative float to a format with `cut` fewer mantissa bits and the given
+ * exponent bias. Rounds to nearest, ties to even. The result is valid if it is a
+ * normal number of this format. */
 static inline uint32_t narrow_normal(uint32_t abs_bits, int cut, int bias)
 {
     uint32_t half = (1u << (cut - 1)) - 1u;
@@ -54,8 +56,9 @@ static inline kvr_f16 f32_to_f16(float x)
     uint32_t h = narrow_normal(a, 13, 15);
 
     h = pick(a < 0x38800000u, count_steps(a, 0.5f), h); /* below 2^-14: subnormal */
-    h = pick(a >= 0x477ff000u, 0x7c00u, h);             /* 65520 is halfway from 65504, the largest
-                                                         * F16 number, to infinity */
+    h = pick(a >= 0x477ff000u, 0x7c00u, h);             /* from 65520: infinity. 65520 is halfway
+                                                         * from 65504, the largest F16 number, to
+                                                         * 65536 */
     h = pick(a > 0x7f800000u, 0x7e00u | ((a >> 13) & 0x3ffu), h);
     return (kvr_f16)(sign | h);
 }
@@ -98,8 +101,8 @@ static inline uint8_t f32_to_e5m2(float x)
     uint32_t b = narrow_normal(a, 21, 15);
 
     b = pick(a < 0x38800000u, count_steps(a, 0x1p7f), b); /* below 2^-14: subnormal */
-    b = pick(a >= 0x47700000u, 0x7cu, b); /* 61440 is halfway from 57344, the largest E5M2 number,
-                                           * to infinity */
+    b = pick(a >= 0x47700000u, 0x7cu, b); /* from 61440: infinity. 61440 is halfway from 57344, the
+                                           * largest E5M2 number, to 65536 */
     b = pick(a > 0x7f800000u, 0x7fu, b);
     return (uint8_t)(sign | b);
 }

@@ -23,11 +23,11 @@ bool kvr_host_peak_reset(void);
  * between. */
 int64_t kvr_host_oom_kills(void);
 
-/* Busy CPU time of the host since boot, including steal time, summed over all CPUs; 0 if it is
- * unknown. */
+/* Busy CPU time of this machine since boot, in nanoseconds, including steal time and summed over
+ * all CPUs; 0 if it is unknown. */
 int64_t kvr_host_busy_ns(void);
-/* Steal time of the host since boot: the time in which the hypervisor ran other guests while this
- * host had work. */
+/* Steal time of this virtual machine since boot, in nanoseconds, summed over all CPUs: the time in
+ * which a CPU had work, but the hypervisor ran other guests. Returns 0 if it is unknown. */
 int64_t kvr_host_stolen_ns(void);
 
 #ifdef __cplusplus

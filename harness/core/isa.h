@@ -5,14 +5,14 @@
  *
  * Each *_isa.c file is compiled once per instruction set: portable, avx2 and avx512 (on ARM:
  * portable and neon). A *_dot.c file is compiled for avxvnni, vnni and amx_int8 as well. A *_tile.c
- * file is compiled for portable and amx_bf16 (tile.h). A compiled variant of a file defines one
- * constant table of functions, `const struct kvr_x KVR_ISA_NAME(kvr_x)`, and no other external
- * symbol. The file's header contains KVR_ISA_TABLES(struct kvr_x, kvr_x). This macro defines the
- * function kvr_x(), which returns the table of the selected variant. For each variant the Makefile
- * defines the macro KVR_ISA as the variant's name. The Makefile also defines as 1 those of the
- * following macros whose feature the variant uses: KVR_ISA_AVX2, KVR_ISA_AVX512, KVR_ISA_VNNI,
- * KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8, KVR_ISA_NEON. KVR_ISA_AVX2 is set for
- * AVX-512 variants too.
+ * file is compiled for portable and amx_bf16 (tile.h). The object code for one instruction set is
+ * called a variant. A variant of a file defines one constant table of functions, `const struct
+ * kvr_x KVR_ISA_NAME(kvr_x)`, and no other external symbol. The header that declares struct kvr_x
+ * contains KVR_ISA_TABLES(struct kvr_x, kvr_x). This macro defines the function kvr_x(), which
+ * returns the table of the selected variant. For each variant the Makefile defines the macro
+ * KVR_ISA as the variant's name. The Makefile also defines as 1 those of the following macros whose
+ * feature the variant uses: KVR_ISA_AVX2, KVR_ISA_AVX512, KVR_ISA_VNNI, KVR_ISA_AVXVNNI,
+ * KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8, KVR_ISA_NEON. KVR_ISA_AVX2 is set for AVX-512 variants too.
  *
  * Stored data (codes, scales, masks) is bit-identical in every variant. Floating-point dot products
  * may differ in the last bits, since each variant has its own summation order. */
@@ -28,43 +28,49 @@
 extern "C" {
 #endif
 
+/* Variants of the CPU kernels, named after the instruction set that each variant uses. */
 enum kvr_isa {
     KVR_ISA_OF_PORTABLE, /* baseline of the build, x86-64-v2 or ARMv8-A */
     KVR_ISA_OF_AVX2,     /* AVX2, FMA, F16C: x86-64-v3 */
     KVR_ISA_OF_AVXVNNI,  /* AVX2 and 8-bit dot products in 256-bit registers */
     KVR_ISA_OF_AVX512,   /* AVX-512 F, BW, CD, DQ, VL: x86-64-v4 */
     KVR_ISA_OF_VNNI,     /* AVX-512 and 8-bit dot products in 512-bit registers */
-    KVR_ISA_OF_AMX_BF16, /* the instructions of variant vnni, AVX512-BF16, and AMX tiles for BF16
+    KVR_ISA_OF_AMX_BF16, /* all instructions of KVR_ISA_OF_VNNI; in addition AVX512-BF16, and AMX
+                          * tiles for BF16 products */
+    KVR_ISA_OF_AMX_INT8, /* all instructions of KVR_ISA_OF_AMX_BF16; in addition AMX tiles for int8
                           * products */
-    KVR_ISA_OF_AMX_INT8, /* the instructions of variant amx_bf16, and AMX tiles for int8 products */
     KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD intrinsics with 8-bit dot products */
     KVR_N_ISA
 };
 
-/* The selected variant. The first call selects the variant that KVREEL_CPU names, or else the best
- * one that the CPU supports. If KVREEL_CPU names an unusable variant, this function ignores the
- * name, while kvr_isa_force(NULL) fails. */
+/* Returns the selected variant of the CPU kernels. If none is selected yet, the function selects
+ * the variant that the environment variable KVREEL_CPU names, or else the best variant that the CPU
+ * supports. If KVREEL_CPU names an unusable variant, this function ignores the name, while
+ * kvr_isa_force(NULL) fails. */
 enum kvr_isa kvr_isa(void);
 
 /* Whether the selected variant uses AMX tiles (tile.h). */
 bool kvr_isa_has_tiles(void);
 
-/* Selects a variant by name. If `name` is NULL, selects the variant that KVREEL_CPU names, or else
- * the best usable variant. The message of KVR_EINVAL lists the usable names. The function must not
- * run while other threads compute. */
+/* Selects a variant of the CPU kernels by name. If `name` is NULL, selects the variant that the
+ * environment variable KVREEL_CPU names, or else the best usable variant. If the named variant is
+ * unknown or unusable, fails with KVR_EINVAL and a message with the names of the usable variants.
+ * The function must not run while other threads compute. */
 enum kvr_status kvr_isa_force(const char *name);
 
-/* Whether this program contains the variant. */
+/* Whether this program contains variant `isa` of the CPU kernels. */
 bool kvr_isa_compiled(enum kvr_isa isa);
-/* Whether this program contains the variant and this CPU can run it. */
+/* Whether this program contains variant `isa` of the CPU kernels and this CPU can run it. */
 bool kvr_isa_usable(enum kvr_isa isa);
 /* Why the operating system refuses to let this process use AMX tiles, or NULL if it does not refuse
  * or the CPU has no tiles. */
 const char *kvr_isa_refused(void);
-/* Writes the names of the variants that satisfy `which` to buf [n], as in "portable, avx2"; returns
- * buf. The predicate `which` is kvr_isa_compiled or kvr_isa_usable. */
+/* Writes a list of variants of the CPU kernels, such as "portable, avx2", to buf [n]; returns buf.
+ * The list has all variants for which `which`, either kvr_isa_compiled or kvr_isa_usable, returns
+ * true. */
 const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa));
-/* Whether kvr_isa_force or KVREEL_CPU selected the variant by name. */
+/* Whether the selected variant of the CPU kernels was given by name, to kvr_isa_force or in
+ * KVREEL_CPU, rather than being the best usable variant. */
 bool kvr_isa_forced(void);
 const char *kvr_isa_name(enum kvr_isa isa); /* "portable", "avx2", ... */
 

@@ -29,26 +29,27 @@ extern "C" {
  * every failed allocation, so a document can lose a member unnoticed. Code that reads or writes
  * documents therefore checks whether this number has grown. */
 unsigned long kvr_json_losses(void);
-/* Like json_dumps(), but returns NULL if any allocation of the library has failed. An incomplete
- * document would give a wrong hash, and thereby a wrong key of a stored result. Caller frees. */
+/* Like json_dumps(), but returns NULL if kvr_json_losses() is not 0, since the document may then be
+ * incomplete. An incomplete document would give a wrong hash, and thereby a wrong key of a stored
+ * result. Caller frees. */
 char *kvr_json_text(const json_t *j, size_t flags);
 
 /* Like json_string(), but accepts arbitrary bytes: invalid UTF-8 becomes U+FFFD. */
 json_t *kvr_json_words(const char *text);
 
-/* Reads a JSON file; duplicate keys in an object are refused. Errors are those of
- * kvr_infile_open_text(), and KVR_EFORMAT with the message "file:line:column: ...". The words NaN,
- * Infinity and -Infinity, which Python's json module writes, are accepted (see
- * kvr_json_not_finite()). */
+/* Reads a JSON file; duplicate keys in an object are refused. If the file cannot be opened, fails
+ * like kvr_infile_open_text(). If the text is not valid JSON, fails with KVR_EFORMAT and the
+ * message "file:line:column: ...". The words NaN, Infinity and -Infinity, which Python's json
+ * module writes, are accepted (see kvr_json_not_finite()). */
 enum kvr_status kvr_json_load(json_t **out, const char *path);
 /* Reads JSON like kvr_json_load(), from `n` bytes in memory, with or without a UTF-8 byte order
  * mark. Messages start with `where` in place of a file name. */
 enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const char *where);
 
 /* Returns "NaN", "Infinity" or "-Infinity" if kvr_json_load() or kvr_json_parse() read the value as
- * one of these words, and NULL for any other value. The library represents only finite numbers, so
- * the parser replaces such a word by a special string. The getters below refuse this string with a
- * message that names the word. */
+ * one of these words, and NULL for any other value. The JSON library (jansson) represents only
+ * finite numbers, so the two functions replace such a word by a special string. The getters below
+ * refuse this string with a message that names the word. */
 const char *kvr_json_not_finite(const json_t *v);
 
 enum kvr_status kvr_json_int(const json_t *o, const char *where, const char *key, int64_t *out);

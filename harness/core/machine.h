@@ -30,7 +30,7 @@ const char *kvr_machine_text(char *buf, size_t n);
 typedef void kvr_fact_fn(void *ctx, const char *name, const char *value);
 void kvr_machine_facts(kvr_fact_fn *fn, void *ctx);
 
-/* Current clock of the fastest processor in MHz, or 0 if it is unknown. */
+/* Highest present clock frequency of the logical CPUs, in MHz, or 0 if it is unknown. */
 double kvr_machine_mhz(void);
 
 #ifdef __cplusplus

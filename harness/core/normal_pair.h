@@ -5,11 +5,11 @@
  *     kvr_normal_pair(u[0], u[1], x);            two words of the generator -> two N(0,1)
  *
  * Two uniform 32-bit integers u0 and u1 give x = (r cos a, r sin a), with r = sqrt(-2 ln((u0 + 1/2)
- * 2^-32)) and a = 2 pi (u1 + 1/2) 2^-32 (Box and Muller 1958). The added 1/2 keeps the logarithm
- * away from 0; the largest r is sqrt(2 ln 2^33) = 6.76. Logarithm, sine and cosine are series in
- * double precision with a fixed order of operations, so results do not depend on the math library.
- * Every build forbids the compiler to contract multiplications and additions to FMA. The error of
- * logarithm, sine and cosine is below one unit in the last place of a double. */
+ * 2^-32)) and a = 2 pi (u1 + 1/2) 2^-32 (Box and Muller 1958). The added 1/2 keeps the logarithm's
+ * argument above 0; the largest r is sqrt(2 ln 2^33) = 6.76. Logarithm, sine and cosine are series
+ * in double precision with a fixed order of operations, so results do not depend on the math
+ * library. Every build forbids the compiler to contract multiplications and additions to FMA. The
+ * error of logarithm, sine and cosine is below one unit in the last place of a double. */
 #ifndef KVR_CORE_NORMAL_PAIR_H
 #define KVR_CORE_NORMAL_PAIR_H
 
@@ -29,7 +29,7 @@ extern "C" {
 
 /* Natural logarithm of v 2^-33, for odd v below 2^33. With v = 2^k m, m in [sqrt(1/2), sqrt(2)) and
  * s = (m - 1) / (m + 1), ln m = 2 atanh(s) = 2 s (1 + s^2 / 3 + s^4 / 5 + ...), where |s| <=
- * 0.1716. The first omitted term of the series is below 2e-20 of the sum. The differences m - 1 and
+ * 0.1716. The first omitted term of the series is below 2e-20 of the sum. The numbers m - 1 and
  * m + 1 are exact in double precision, since m has at most 33 significand bits. */
 KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
 {
@@ -63,13 +63,14 @@ KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
     return e * ln2_hi + (2 * s + (2 * s * (z * p) + e * ln2_lo));
 }
 
-/* Cosine and sine of an angle in (0, 2 pi). Cody-Waite reduction subtracts the nearest multiple j
- * pi / 2, where pi / 2 is the sum of a high and a low part. Cosine and sine of the remainder x +
- * tail, with |x| <= pi / 4, are Taylor series. */
+/* Cosine and sine of an angle in (0, 2 pi). Cody-Waite reduction subtracts j pi / 2, the multiple
+ * of pi / 2 that is nearest to the angle. It represents pi / 2 as the sum q_hi + q_lo. The
+ * remainder is the sum x + tail, where x, with |x| <= pi / 4, is the remainder in double precision
+ * and tail is its rounding error. Cosine and sine of the remainder are Taylor series. */
 KVR_PAIR_FN void kvr_pair_rotate(double angle, double *cosine, double *sine)
 {
-    const double q_hi = 0x1.921fb54442dp0; /* pi / 2 to 45 significand bits, so that its product
-                                            * with j is exact */
+    const double q_hi = 0x1.921fb54442dp0; /* pi / 2 to 45 significand bits, so that j * q_hi is
+                                            * exact for 0 <= j <= 4 */
     const double q_lo = 0x1.8469898cc5170p-48;
     const int j = (int)(angle * 0.63661977236758134 + 0.5);
     const double near = angle - j * q_hi, off = j * q_lo, x = near - off, tail = (near - x) - off;

@@ -58,8 +58,9 @@ struct kvr_opt {
 void kvr_opts_defaults(const struct kvr_opt *table, void *s);
 
 /* Sets one option from its value as text. For an unknown name, fails with KVR_ENOTFOUND and a
- * message with the nearest known name. For a value of the wrong type or out of bounds, fails with
- * KVR_EINVAL and a message with the value and the bounds. After a failure `s` is unchanged. */
+ * message with the nearest known name, or with all known names if none is near. For a value of the
+ * wrong type or out of bounds, fails with KVR_EINVAL and a message with the value and the bounds.
+ * After a failure `s` is unchanged. */
 enum kvr_status kvr_opts_set(const struct kvr_opt *table, void *s, const char *name,
                              const char *value);
 
@@ -83,7 +84,8 @@ const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *nam
 char *kvr_trim(char *text);
 
 /* Returns the name in NULL-terminated `names` that is nearest to `word` by edit distance, for "did
- * you mean" messages. Returns NULL if no name is within an edit distance of 1 + length / 3. */
+ * you mean" messages. Returns NULL if every name differs from `word` by more than 1 + strlen(word)
+ * / 3 edits. */
 const char *kvr_nearest(const char *word, const char *const *names);
 
 #ifdef __cplusplus

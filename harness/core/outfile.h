@@ -30,14 +30,14 @@ struct kvr_out;
 enum kvr_status kvr_out_open(struct kvr_out **out, const char *path);
 /* Appends n bytes to the output. */
 enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n);
-/* File descriptor of the temporary file, for libraries that seek. Remains owned by `o`. */
+/* File descriptor of the temporary file, for libraries that seek. The caller must not close it. */
 int kvr_out_fd(const struct kvr_out *o);
-/* Publishes the target. Closes the output and sets *o to NULL, whether the commit succeeds or
- * fails. */
+/* Syncs the temporary file and renames it over the target. Closes the output and sets *o to NULL,
+ * whether the commit succeeds or fails. */
 enum kvr_status kvr_out_commit(struct kvr_out **o);
 /* Removes the temporary file. Accepts NULL. */
 void kvr_out_drop(struct kvr_out **o);
-/* Writes a file of the n bytes `p`: opens, writes and commits the output. */
+/* Writes the n bytes at `p` to the file `path`: opens, writes and commits the output. */
 enum kvr_status kvr_out_save(const char *path, const void *p, size_t n);
 
 #ifdef __cplusplus

@@ -23,7 +23,8 @@ enum {
 
 struct kvr_regex;
 
-/* Compiles the expression `text`. The message of KVR_EINVAL gives the reason. */
+/* Compiles the expression `text`. If it is not valid or exceeds a limit above, fails with
+ * KVR_EINVAL and a message that gives the reason. */
 enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text);
 /* Whether any part of the text matches the expression. */
 bool kvr_regex_matches(const struct kvr_regex *r, const char *text);

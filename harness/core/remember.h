@@ -7,7 +7,7 @@
  * The file is $XDG_CACHE_HOME/kvreel/remembered, where XDG_CACHE_HOME defaults to ~/.cache. The
  * file has one line of text per result and may be deleted at any time. The hash of a file of at
  * least KVR_REMEMBER_BYTES is stored under the file's device, inode, size, modification time and
- * change time. The hash of a file modified within the last second is not stored, because a later
+ * change time. The hash of a file modified less than two seconds ago is not stored, because a later
  * write within the same clock tick would leave the file's timestamps unchanged. */
 #ifndef KVR_CORE_REMEMBER_H
 #define KVR_CORE_REMEMBER_H
@@ -25,9 +25,9 @@ extern "C" {
 enum { KVR_REMEMBER_BYTES = 64 << 20, KVR_STAMP_LEN = 160 };
 
 /* Sets `stamp` to a text of the file's identity, size and timestamps, which changes when the file
- * is written. Returns false if there is no such file. *quiet becomes false if a timestamp is less
- * than two seconds old (the file may then change without a new timestamp), and is otherwise left
- * unchanged. */
+ * is written. Returns false if there is no such file. If a timestamp is less than two seconds old,
+ * *quiet becomes false, because a later write might leave the timestamps unchanged. Otherwise
+ * *quiet keeps its value. */
 bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet);
 
 /* Like kvr_sha256_file, but returns the stored hash if there is one, and stores a computed hash. */
@@ -41,8 +41,9 @@ enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]
  * absolute path, or if memory is short. */
 char *kvr_cache_file(const char *name);
 
-/* Stores the value `now` as the maximum of quantity `what` for `key` if it exceeds the stored
- * maximum, which is initially 0. Returns the maximum of both. `key` must not contain line feeds. */
+/* Keeps the maximum of a measured quantity over all runs. If `now` exceeds the stored maximum of
+ * the quantity `what` (such as "rate") for `key`, or 0 if none is stored, `now` is stored. Returns
+ * the larger of `now` and the earlier maximum. `key` must not contain line feeds. */
 double kvr_best_number(const char *what, const char *key, double now);
 
 #ifdef __cplusplus

@@ -3,9 +3,11 @@
  * A random number is a function of (seed, stream, index) without hidden state. Any part of a noise
  * tensor can therefore be generated on its own, on any thread, with the same result.
  *
- * Element i of a stream is computed from word i % 4 of Philox block i / 4. For normal numbers,
- * elements 2j and 2j + 1 are computed from words 2j and 2j + 1. The four words of a block are
- * computed from this key and counter:
+ * Element i of a stream is computed from word i % 4 of Philox block i / 4. A Box-Muller transform
+ * turns words 2j and 2j + 1 into elements 2j and 2j + 1 of a stream of normally distributed
+ * numbers. A stream is identified by its seed, its purpose `use`, and two numbers a and b that the
+ * caller chooses, for example a frame index. The four words of a block are computed from this key
+ * and counter:
  *     key     = { low 32 bits of seed, high 32 bits of seed }
  *     counter = { low 32 bits of block, use << 24 | bits 32..55 of block, a, b } */
 #ifndef KVR_CORE_RNG_H
@@ -22,8 +24,8 @@ extern "C" {
  * the published known-answer vectors. */
 void kvr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* Purpose of a stream of random numbers, which is part of the counter. Streams of different
- * purposes are independent. */
+/* Purpose of a stream of random numbers. The Philox counter contains the purpose, so streams of
+ * different purposes are independent. */
 enum kvr_rng_use {
     KVR_RNG_NOISE = 1,
     KVR_RNG_RENOISE = 2,
@@ -37,9 +39,9 @@ enum kvr_rng_use {
     KVR_RNG_KEEP = 10
 };
 
-/* Writes n standard normal values of the stream (seed, use, a, b), starting at element `first`, to
- * dst. The values are computed by a Box-Muller transform in double precision and rounded to float
- * (normal_pair.h). */
+/* Writes the n elements of the stream (seed, use, a, b) from index `first` on to dst, as standard
+ * normal values. The values are computed by a Box-Muller transform in double precision and
+ * rounded to float (normal_pair.h). */
 void kvr_normal(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
                 uint64_t first);
 /* Like kvr_normal, but with values that are uniform in [0,1) and multiples of 2^-24. */

@@ -30,8 +30,8 @@ struct kvr_st;
 
 /* Opens a safetensors file, maps it into memory and checks its header. */
 enum kvr_status kvr_st_open(struct kvr_st **out, const char *path);
-/* Opens the content of a file that is in memory, for fuzzing and tests. The reader borrows `bytes`,
- * which must outlive it. */
+/* Like kvr_st_open, for a file whose content is already in memory, for fuzzing and tests. `bytes`
+ * must remain valid until kvr_st_close. */
 enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_t n,
                                    const char *name_for_messages);
 /* Unmaps the file, whose tensors are then invalid, and sets *f to NULL. */
@@ -44,8 +44,10 @@ const char *kvr_st_metadata(const struct kvr_st *f, const char *key); /* NULL wh
 
 /* Whether the file has a tensor of this name. */
 bool kvr_st_has(const struct kvr_st *f, const char *name);
-/* The message of KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only. Misaligned
- * data, from programs that did not pad the header, is copied once. */
+/* Finds a tensor by name. If there is none, fails with KVR_ENOTFOUND and a message that names the
+ * file and the tensor. `out->data` is read-only. If the tensor's data is misaligned in the file,
+ * because the program that wrote it did not pad the header, the first call copies the data to
+ * aligned memory that `f` owns. */
 enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
 /* Like kvr_st_get, but data may be misaligned, so the caller must read it as bytes. */
 enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
