@@ -15,7 +15,8 @@ extern "C" {
 enum kvr_status {
     KVR_OK = 0,
     KVR_EINVAL,       /* wrong usage or configuration; the program exits with code 2 */
-    KVR_ENOMEM,       /* out of host memory, or an allocation that a test made fail */
+    KVR_ENOMEM,       /* out of host or device memory, or an allocation failed because of
+                       * kvr_mem_set_limit() or kvr_mem_fail_after() */
     KVR_EIO,          /* a read, write or open has failed */
     KVR_EFULL,        /* no space left */
     KVR_EFORMAT,      /* malformed file */
@@ -27,18 +28,19 @@ enum kvr_status {
     KVR_ENAN,         /* a number that must be finite is NaN or infinite */
     KVR_ETOLERANCE,   /* a difference exceeds its tolerance; the program exits with code 4 */
     KVR_EINTERNAL,    /* a bug in kvreel */
-    KVR_EDIVERGED,    /* values are finite, but far outside the model's normal range */
+    KVR_EDIVERGED,    /* a rollout's latents are finite, but far outside the range of latents in the
+                       * model's configuration */
     KVR_N_STATUS
 };
 
-/* Formats the message of this thread and returns `st`. */
+/* Formats `fmt`, stores the text as the calling thread's last message, and returns `st`. */
 enum kvr_status kvr_fail(enum kvr_status st, const char *fmt, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
 
-/* Prepends a formatted prefix and a colon to this thread's message; returns `st`. */
+/* Prepends the formatted `fmt` and a colon to the calling thread's last message; returns `st`. */
 enum kvr_status kvr_fail_prefix(enum kvr_status st, const char *fmt, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))

@@ -13,8 +13,8 @@
  *
  * A tile is up to 16 rows of 64 bytes. Without the macro KVR_ISA_AMX_BF16, the operations are plain
  * C, which is the reference implementation on any machine. The C code rounds as Intel's manual
- * specifies for TDPBF16PS: denormals are zero, and even and odd products have separate sums. Tile
- * numbers in a call must be literals. */
+ * specifies for TDPBF16PS: denormals are zero, and the products at even and at odd positions of a
+ * row have separate sums, which are added at the end. Tile numbers in a call must be literals. */
 #ifndef KVR_CORE_TILE_H
 #define KVR_CORE_TILE_H
 
@@ -32,7 +32,8 @@ struct kvr_tile_config {
 
 /* In a product A B, tiles 0 to 3 are accumulators: tiles 0 and 1 for the first block of 16 rows of
  * A, tiles 2 and 3 for the second block. Tiles 4 and 5 contain the two blocks of A. Tiles 6 and 7
- * contain two panels of B, with 16 rows each. */
+ * contain two blocks of 16 columns of B. Tile 0 accumulates tile 4 x tile 6, tile 1 accumulates
+ * tile 4 x tile 7, tile 2 tile 5 x tile 6, and tile 3 tile 5 x tile 7. */
 static inline struct kvr_tile_config kvr_tile_shapes(int rows_a, int rows_b)
 {
     struct kvr_tile_config c;
@@ -54,8 +55,8 @@ struct kvr_tiles {
     struct kvr_tile_config config;
 };
 
-/* The operations are inline assembly because GCC 12's intrinsics do not declare that they read
- * memory. */
+/* The operations are inline assembly: GCC 12's intrinsics do not declare that they read memory, so
+ * the compiler could move or delete the stores that write a tile's source. */
 #define KVR_TILE_CONFIGURE(t, rows_a, rows_b)                                                      \
     do {                                                                                           \
         (t)->config = kvr_tile_shapes(rows_a, rows_b);                                             \
@@ -123,7 +124,8 @@ static inline void kvr_tile_bf16(struct kvr_tiles *t, int to, int a, int b)
             for (int k = 0; k < t->config.rows[b]; k++) {
                 const uint32_t x = t->of[a][m][k], y = t->of[b][k][n];
 
-                /* The product of two BF16 numbers is exact in F32: only the addition rounds. */
+                /* The product of two BF16 numbers is exact in F32: only its addition to part[]
+                 * rounds, as in the instruction. */
                 part[0] += kvr_tile_float(x << 16) * kvr_tile_float(y << 16);
                 part[1] += kvr_tile_float(x & 0xffff0000u) * kvr_tile_float(y & 0xffff0000u);
                 part[0] = kvr_tile_float(kvr_tile_bits(part[0]));

@@ -13,8 +13,8 @@
  * kernels (harness/engine/linear_cuda.h). The environment variable KVREEL_CUBLASLT names another
  * library file, or `none` to load no library. A program contains blaslt_cuda.cu if built with nvcc,
  * otherwise blaslt_emu.cc. The emulated device (blaslt_emu.cc) loads only a test library that
- * KVREEL_CUBLASLT names. The test library must define kvr_on_the_emulated_device and
- * kvr_standin_blaslt. */
+ * KVREEL_CUBLASLT names. The test library must define kvr_standin_blaslt, which computes the layer,
+ * and the symbol kvr_on_the_emulated_device, which states that the library needs no GPU. */
 #ifndef KVR_DEVICE_BLASLT_H
 #define KVR_DEVICE_BLASLT_H
 

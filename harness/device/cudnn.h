@@ -11,7 +11,8 @@
  *     out(q) = sum_j softmax_j(q . k_j / sqrt(D)) v_j
  *
  * Inputs and output are BF16, accumulation and softmax are F32, and softmax weights are rounded to
- * BF16. The library is selected by cudnn_load.h and must be cuDNN 9. */
+ * BF16 for the product with v. kvr_cudnn_open loads cuDNN by cudnn_load.h, and refuses a version
+ * older than 9.0. */
 #ifndef KVR_DEVICE_CUDNN_H
 #define KVR_DEVICE_CUDNN_H
 

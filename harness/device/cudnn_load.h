@@ -7,9 +7,9 @@
  * The library is libcudnn.so.9, libcudnn.so.8 or libcudnn.so, or the one that the environment
  * variable KVREEL_CUDNN names. Since kvreel does not link cuDNN, it also runs without that library.
  * KVREEL_CUDNN=none disables cuDNN. Since cuDNN needs a GPU, the emulated device loads only a test
- * library that KVREEL_CUDNN names. The test library must define kvr_on_the_emulated_device. The
- * test library receives kvr_stream_native() as its stream and accesses memory by the functions of
- * stream.h. */
+ * library that KVREEL_CUDNN names. The test library must define the symbol
+ * kvr_on_the_emulated_device, which states that the library needs no GPU. The test library receives
+ * kvr_stream_native() as its stream and accesses memory by the functions of stream.h. */
 #ifndef KVR_DEVICE_CUDNN_LOAD_H
 #define KVR_DEVICE_CUDNN_LOAD_H
 

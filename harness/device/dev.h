@@ -10,9 +10,9 @@
  *     kvr_dev_close(&dev);
  *
  * A device is a function table (dev_impl.h) with state. Code that computes on devices has one
- * function table per backend, indexed by kvr_dev_backend(); no other code depends on the backend.
- * Callers may query only whether the host can access the device's memory, and whether the device
- * can record work in a graph.
+ * function table per backend, indexed by kvr_dev_backend(). Other code may depend only on two
+ * properties of a device: whether the host can access its memory (kvr_dev_in_host), and whether it
+ * can record work in a graph (kvr_dev_records).
  *
  * Only one thread at a time may use a device. */
 #ifndef KVR_DEVICE_DEV_H
@@ -73,8 +73,8 @@ void kvr_dev_zero(struct kvr_dev *dev, void *p, size_t n);
 /* Waits for all queued work of the device, and returns the first error since the last call of
  * kvr_dev_sync. */
 enum kvr_status kvr_dev_sync(struct kvr_dev *dev);
-/* Whether an allocation has failed because device memory was exhausted or the limit of
- * kvr_mem_set_limit() was reached. */
+/* Whether any allocation has failed since the device was opened because device memory was exhausted
+ * or the limit of kvr_mem_set_limit() would have been exceeded. */
 bool kvr_dev_was_full(const struct kvr_dev *dev);
 
 /* ---- graphs ------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* dev_impl.h - a device's function table. Private to harness/device. A new kind of device needs a
- * value of enum kvr_backend, a table of this type, a line in dev.c, and entries in the other tables
- * that kvr_backend indexes. */
+ * value of enum kvr_backend, a struct kvr_dev_kind, and an entry in every array of KVR_N_BACKENDS
+ * elements, such as kinds[] in dev.c. */
 #ifndef KVR_DEVICE_DEV_IMPL_H
 #define KVR_DEVICE_DEV_IMPL_H
 
@@ -8,7 +8,8 @@
 
 struct kvr_dev_kind {
     const char *(*name)(void); /* device name on the command line */
-    bool in_host;              /* the device's memory is host memory, zero-initialised */
+    bool in_host;              /* whether the device's memory is host memory, which kvr_buf_alloc()
+                                * sets to zero */
 
     /* Initialises the backend's state. Before the call, only `kind` and `host` of dev are set. */
     enum kvr_status (*open)(struct kvr_dev *dev);
@@ -52,7 +53,7 @@ struct kvr_dev {
     struct kvr_stream *stream; /* CUDA only */
     struct kvr_mem_stats stats;
     size_t limit_bytes;  /* limit on allocated bytes; 0: unlimited */
-    bool over_limit;     /* an allocation exceeded limit_bytes */
+    bool over_limit;     /* whether any allocation has failed because of limit_bytes */
     uint64_t fail_after; /* number of allocations until an injected failure; 0: none is injected */
 };
 

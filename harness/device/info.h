@@ -22,7 +22,7 @@ struct kvr_device_info {
 
 struct kvr_device_build {
     bool emulated;
-    int nvcc;          /* CUDA version number: 13000 is 13.0; 0: emulated */
+    int nvcc;          /* version of the compiler nvcc: 13000 is 13.0; 0 if `emulated` */
     const char *archs; /* architectures in nvcc's form: "800,900,1000"; "" if emulated */
 };
 

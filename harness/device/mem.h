@@ -5,9 +5,9 @@
  *     ...
  *     kvr_buf_free(&b);
  *
- * Only one thread at a time may allocate and free buffers of a device; any thread may access CPU
- * buffers. Every allocation updates the peak and each tag's bytes at the peak, so that the peak is
- * exact.
+ * Only one thread at a time may allocate or free buffers of a device. Any thread may read and write
+ * the contents of host buffers. Every allocation updates the peak and each tag's bytes at the peak,
+ * so that the peak is exact.
  *
  * If a device's memory is not host memory (kvr_dev_in_host), the buffer's `p` is a device pointer,
  * valid in stream order. The host accesses such a buffer only through kvr_dev_put and
@@ -37,8 +37,8 @@ struct kvr_mem_stats {
     size_t live[KVR_N_MEM_TAGS]; /* bytes */
     size_t live_total;
     size_t peak_total;
-    size_t peak[KVR_N_MEM_TAGS];     /* bytes of each tag at the time of peak_total */
-    size_t tag_peak[KVR_N_MEM_TAGS]; /* peak bytes of each tag, at any time */
+    size_t peak[KVR_N_MEM_TAGS];     /* bytes of each tag when live_total reached peak_total */
+    size_t tag_peak[KVR_N_MEM_TAGS]; /* each tag's own peak in bytes, at whatever time */
     uint64_t n_allocs;
 };
 

@@ -50,7 +50,8 @@ enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *o
 
 /* Describes a device by name without opening it in this process: a child process queries the
  * device, so that this process uses no device memory. The function must not be called after this
- * process has opened a GPU, because the CUDA driver does not survive fork(). */
+ * process has opened a GPU, because a child of fork() cannot use CUDA if its parent has
+ * initialised CUDA. */
 enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out);
 
 #ifdef __cplusplus

@@ -45,7 +45,7 @@ enum kvr_status kvr_stream_sync(struct kvr_stream *s);
 bool kvr_stream_emulated(void);
 /* Returns the compute capability times 10, for example 90 for 9.0. The environment variable
  * KVREEL_EMULATED_CAPABILITY, such as 9.0, sets the capability of the emulated device when the
- * stream is opened. The default is 0, the capability of no GPU. */
+ * stream is opened. The default is 0, for which the kernels for 9.0 (wgmma) are not used. */
 int kvr_stream_capability(const struct kvr_stream *s);
 /* Sets the seed by which the emulated device permutes the execution order of thread blocks, and of
  * threads between barriers. The seed has no effect on a GPU. */
@@ -77,10 +77,11 @@ int kvr_device_list(char uuid[][KVR_UUID_LEN], int most);
  * the emulated device reports an error if a kernel reads it before it is written. Returns
  * KVR_ENOMEM with the requested, free and total bytes if device memory is exhausted. The
  * environment variable KVREEL_EMULATED_BYTES sets the memory size of the emulated device when the
- * stream is opened. The default is the memory size of the machine. */
+ * stream is opened. The default is the size of the host's memory. */
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n_bytes);
 void kvr_device_free(struct kvr_stream *s, void *p); /* accepts NULL */
-/* Whether an allocation has failed because device memory was exhausted. */
+/* Whether any allocation has failed since the stream was opened because device memory was
+ * exhausted. */
 bool kvr_stream_was_full(const struct kvr_stream *s);
 
 /* Copies n bytes from host memory to device memory, in stream order. When the function returns, the

@@ -23,11 +23,12 @@ struct kvr_traffic_line {
     int64_t read, written; /* bytes */
 };
 
-/* Enables traffic accounting and sets all counts to zero, or disables it. While accounting is
- * enabled, each launch scans the emulator's shadow memory of all device memory, which is slow. */
+/* If `on` is true, enables traffic accounting with all counts at zero; otherwise disables it and
+ * discards the counts. While accounting is enabled, each launch scans the emulator's shadow memory
+ * of all device memory, which is slow. */
 void kvr_stream_account(struct kvr_stream *s, bool on);
 /* Writes the traffic of at most `most` kernels to the array `lines`, one element per kernel, and
- * returns the number of elements written. */
+ * returns the number of counted kernels, which may exceed `most`. */
 int kvr_stream_traffic(const struct kvr_stream *s, struct kvr_traffic_line *lines, int most);
 
 #ifdef __cplusplus

@@ -10,19 +10,19 @@
  * The checked folder has config.json and dit.safetensors, and at least one of these files of
  * recorded tensors:
  *
- *     scheduler.safetensors    tables of the sampler
+ *     scheduler.safetensors    timesteps and sigmas of the sampler
  *     forward.safetensors      single forwards a, b, c, d with intermediate tensors
  *     loop.safetensors         whole rollouts: global, roll_w{window}_s{sink}
  *     golden.safetensors       model with shots: forwards a, b, c, loops plain, shots, shots_nosink
  *     lora_golden.safetensors  forward `a` of a model with shots, with lora.pt merged
- *     unipc.safetensors        tables and runs of the UniPC solver
+ *     unipc.safetensors        sigmas, timesteps and samples of the UniPC solver
  *
  * Decoder and text encoder have separate checks (vae/check_vae.h, text/check_text.h). Tensor sizes
  * come from the model's configuration and from the recorded files. In F32, with an exact KV cache
- * (method F32), the tolerance is a relative L2 error of 1e-5 and an absolute error of 1e-4. In
- * BF16, the tolerance is a relative L2 error of 1.2e-2 for latents and flow, and of 1.5e-2 for
- * other tensors computed by linear layers. Tables of the sampler and the solver have the F32
- * tolerance in BF16 too. */
+ * (method F32), a tensor passes if its relative L2 error is at most 1e-5 and its largest absolute
+ * error at most 1e-4. In BF16, only the relative L2 error is limited: to 1.2e-2 for latents, x0 and
+ * flow (the network's output), and to 1.5e-2 for other tensors computed by linear layers. Tensors
+ * computed without linear layers, such as timesteps, have the F32 tolerance in BF16 too. */
 #ifndef KVR_ENGINE_CHECK_H
 #define KVR_ENGINE_CHECK_H
 
@@ -60,8 +60,8 @@ struct kvr_check_report {
 /* The device and the compute type that the check uses. */
 struct kvr_check_how {
     const char *device;     /* device name (harness/device/names.h); NULL: the CPU */
-    enum kvr_dtype compute; /* compute type of linear layers, KVR_F32 or KVR_BF16; with BF16, the
-                             * check decodes the latents twice, in F32 and in BF16 */
+    enum kvr_dtype compute; /* compute type of linear layers, KVR_F32 or KVR_BF16; the decoder's
+                             * check always decodes in F32, and with KVR_BF16 decodes in BF16 too */
 };
 
 /* Compares all recorded tensors of the folder; if `how` is NULL, the engine computes in F32 on the
@@ -73,12 +73,13 @@ enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
 /* Compares rollouts of P prompts with the rollouts recorded in a model folder's golden.safetensors.
  * The file has the tensors prompt_tokens [P,T] I64, noise [P, chunks, steps, F, C, H, W] and frames
  * [P, chunks * F, C, H, W]. F is the number of frames per chunk, and T is the text length. Step 0
- * of `noise` is the initial noise. Later steps are the noise that re-noises x0. In F32 the report
- * gets the entries "prompt{p}.frames" for all chunks and "prompt{p}.first" for the first two
- * chunks. The relative L2 tolerance for all chunks is "rel_l2_all" of golden.json, by default 5e-3.
- * The relative L2 tolerance for the first two chunks (6 frames) is "rel_l2_first6" of golden.json,
- * by default 1e-3. In BF16 only the first chunk is compared, as "prompt{p}.first" with a tolerance
- * of at least 1.9e-2, because later chunks diverge. */
+ * of `noise` is the initial noise. Step s > 0 is the noise that the sampler adds to x0, the clean
+ * latents predicted in step s - 1. In F32 the report gets the entries "prompt{p}.frames" for all
+ * chunks and "prompt{p}.first" for the first two chunks. The relative L2 tolerance for all chunks
+ * is "rel_l2_all" of golden.json, by default 5e-3. The relative L2 tolerance for the first two
+ * chunks (6 frames) is "rel_l2_first6" of golden.json, by default 1e-3. In BF16 only the first
+ * chunk is compared, as "prompt{p}.first" with a tolerance of at least 1.9e-2, because later chunks
+ * diverge. */
 enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 

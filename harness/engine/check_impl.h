@@ -25,17 +25,18 @@ struct kvr_checker {
     enum kvr_status tap_status;
 };
 
-/* Opens the device and the model of folder k->dir, both as k->how selects, and the diffusion
- * transformer k->d with the model's weights. k->scheme is the method F32 or BF16, which stores keys
- * and values without compression. */
+/* Opens the device k->how.device, the model in the folder k->dir, and the diffusion transformer
+ * k->d with the model's weights. k->scheme becomes the method F32 or BF16, as k->how.compute
+ * selects; this method stores keys and values without compression. */
 enum kvr_status kvr_checker_open(struct kvr_checker *k);
-/* Closes all objects of `k`, including k->file. Computes the result of the report if st is KVR_OK,
- * otherwise frees the report. Returns st. */
+/* Closes all objects of `k`, including k->file. `st` is the status of the check: if it is KVR_OK,
+ * sets the report's `ok` (kvr_check_conclude), otherwise frees the report. Returns st. */
 enum kvr_status kvr_checker_close(struct kvr_checker *k, enum kvr_status st);
 
 /* Compares x [n] with the tensor `name` of k->file, if the file has it. A second comparison with
- * the same tensor is ignored. In BF16, kvr_checker_compare uses the BF16 tolerance, and
- * kvr_checker_compare_table the F32 tolerance, for tensors computed without linear layers. */
+ * the same tensor is ignored. kvr_checker_compare applies check.h's tolerance for k->how.compute.
+ * kvr_checker_compare_table is for tensors computed without linear layers, and therefore applies
+ * the F32 tolerance even if the model computes in BF16. */
 enum kvr_status kvr_checker_compare(struct kvr_checker *k, const char *name, const float *x,
                                     int64_t n);
 enum kvr_status kvr_checker_compare_table(struct kvr_checker *k, const char *name, const float *x,
@@ -53,8 +54,9 @@ enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name,
  * except for the tensors in the NULL-terminated list `inputs`. */
 enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *inputs);
 
-/* Opens a KV cache of the model's shape for n_frames frames. If `window` is 0, no frame is
- * evicted. */
+/* Opens a KV cache for rollouts of n_frames latent frames of the model. `window` and `sink` are
+ * window_frames and sink_frames of struct kvr_cache_shape. If `window` is 0, attention sees all
+ * frames, and no frame is evicted. */
 enum kvr_status kvr_checker_open_cache(struct kvr_checker *k, const struct kvr_scheme *scheme,
                                        struct kvr_cache **out, int n_frames, int window, int sink);
 /* Runs one forward pass with input and output in host memory. `work` is device memory for two
@@ -68,8 +70,9 @@ enum kvr_status kvr_checker_forward(struct kvr_checker *k, struct kvr_cache *cac
  * with unipc.safetensors. */
 enum kvr_status kvr_check_shots(struct kvr_checker *k);
 enum kvr_status kvr_check_unipc(struct kvr_checker *k);
-/* Opens the folder's model merged with lora.pt or lora.safetensors, and compares it with
- * lora_golden.safetensors. */
+/* Opens the model with the adapter lora.pt or lora.safetensors of the folder k->dir merged into its
+ * weights. Runs forward pass `a` of golden.safetensors with this model, and compares the network's
+ * output with lora_golden.safetensors. */
 enum kvr_status kvr_check_lora(struct kvr_checker *k);
 
 #endif
