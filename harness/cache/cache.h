@@ -17,7 +17,7 @@
  *
  * If there are fewer KV heads than query heads (GQA), k and v are [T,n_kv_heads,D], and byte counts
  * refer to the KV heads. A correction is computed for each query head, from the queries of that
- * head. GQA and causal chunks are supported on the CPU only.
+ * head. GQA and causal masks within a chunk (shape.causal) are supported on the CPU only.
  *
  * Keys are appended after RoPE, so attention does not depend on their order in memory. A chunk's
  * last pass is the cache-update pass (`clean`), which runs on the denoised chunk (t = 0). The K and
@@ -27,10 +27,10 @@
  * current chunk, after every pass. A few methods do so only after the cache-update pass
  * (study_cadence). The study reading evicts no tokens.
  *
- * A cache may be used by one thread only. Attention uses OpenMP internally and gives identical
- * bytes for any number of threads. On a CUDA device k, v, q and out are device memory and calls are
- * asynchronous. An error is reported at the next kvr_dev_sync at the latest. A tier or retention
- * policy that reads keys and values synchronises the device. */
+ * A cache has no locks, so two threads must not use it at the same time. Attention uses OpenMP
+ * internally and gives identical bytes for any number of threads. On a CUDA device k, v, q and out
+ * are device memory and calls are asynchronous. An error is reported at the next kvr_dev_sync at
+ * the latest. A tier or retention policy that reads keys and values synchronises the device. */
 #ifndef KVR_CACHE_CACHE_H
 #define KVR_CACHE_CACHE_H
 
@@ -104,18 +104,19 @@ struct kvr_pass {
     int chunk;    /* 0, 1, ... */
     int frame0;   /* index of the chunk's first frame in the rollout */
     int n_frames; /* frames in the chunk */
-    int index;    /* index of the pass within the chunk, from 0 to the number of denoising steps */
+    int index;    /* index of the pass within the chunk: denoising steps have 0, 1, ...; a
+                   * cache-update pass after them has the number of denoising steps */
     bool clean;   /* whether the pass is the chunk's cache-update pass, whose K and V are
                    * committed */
     bool cut;     /* whether the chunk begins a shot, that is, has another prompt than the previous
                    * chunk */
     /* Number of frames by which earlier prompt switches shift the chunk's temporal RoPE positions.
-     * If a component of the method rotates keys by frame number, any shift but 0 fails with
-     * KVR_EUNSUPPORTED. */
+     * If it is not 0 and a component of the method undoes RoPE by frame number,
+     * kvr_cache_begin_pass fails with KVR_EUNSUPPORTED. */
     double shift;
 };
 
-/* Current bytes of the cache. */
+/* Present sizes of a cache, which kvr_cache_bytes computes. */
 struct kvr_cache_bytes {
     int64_t tokens;     /* number of tokens per layer that an uncompressed cache would store now;
                          * for the variant NAME@study, all tokens of the rollout (capacity) */
@@ -198,8 +199,8 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
 
 /* From this call on, kvr_cache_attend writes to `past` [L,T,H] the sum of each query's softmax
  * weights over the tokens of past chunks. T is the pass's number of tokens, and each layer writes
- * its own slice. With `past` NULL, kvr_cache_attend stops writing these sums. Fails with
- * KVR_EUNSUPPORTED if the cache's chunks are not causal. */
+ * its own slice. With `past` NULL, kvr_cache_attend stops writing these sums. If `past` is not NULL
+ * and attention within a chunk is not causal (shape.causal), fails with KVR_EUNSUPPORTED. */
 enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past);
 
 /* Sets the oracle scores of tokens, computed from a complete earlier run, by which a non-causal
@@ -217,7 +218,7 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
  * graph. */
 bool kvr_cache_only_reads(const struct kvr_cache *c);
 
-/* Writes the current bytes of the cache to *out. */
+/* Sets *out to the present sizes of the cache. */
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 
 /* Reads the decoded keys and values of the committed tokens visible to the last pass, oldest first.
@@ -243,19 +244,22 @@ struct kvr_cache_view {
 };                                  /* All pointers are host memory: device memory is copied for the
                                      * call. */
 
-/* Calls `fn` in every later kvr_cache_attend and kvr_cache_commit, before the pass's keys and
- * values are stored. In kvr_cache_commit, view->q and view->out are NULL. An `fn` of NULL removes
- * the observer. If `fn` fails, kvr_cache_attend or kvr_cache_commit returns the status of `fn`. */
+/* Sets the cache's observer: every later kvr_cache_attend and kvr_cache_commit calls fn(ctx, view)
+ * before it stores keys and values. In kvr_cache_commit, view->q and view->out are NULL. An `fn` of
+ * NULL removes the observer. If `fn` fails, kvr_cache_attend or kvr_cache_commit returns the status
+ * of `fn`. */
 typedef enum kvr_status kvr_cache_observer_fn(void *ctx, const struct kvr_cache_view *view);
 void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observer_fn *fn, void *ctx);
 
-/* Device time since the last reset, in nanoseconds, by phase. */
+/* Time since the last reset, in nanoseconds, by phase. */
 struct kvr_cache_times {
-    int64_t encode_ns, decode_ns, attend_ns; /* encode_ns and attend_ns do not include decode_ns */
-    int64_t observer_ns;                     /* time in the observer; 0 without an observer */
+    int64_t encode_ns, decode_ns, attend_ns; /* device time; encode_ns and attend_ns do not include
+                                              * decode_ns */
+    int64_t observer_ns;                     /* host time of the observer (kvr_cache_observe) and of
+                                              * the copies for it; 0 without an observer */
 };
-/* Synchronizes the device and writes the device time of each phase since the last reset to *out. If
- * the device reports an error, *out is not written. */
+/* Synchronizes the device and writes the time of each phase since the last reset to *out. If the
+ * device reports an error, *out is not written. */
 enum kvr_status kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out);
 
 #ifdef __cplusplus

@@ -42,7 +42,8 @@ struct kvr_cache {
                                         * [capacity,H,D], BF16 or F32 as `shape.exact` says */
     struct kvr_buf held;               /* paths dense and decoded: bytes [capacity], 1 for a token
                                         * that takes part in attention */
-    struct kvr_buf columns; /* sums, then maxima, of attention weights [capacity,H]; host memory */
+    struct kvr_buf columns; /* two F32 arrays of up to [capacity,H] in host memory: the sum over
+                             * queries of each token's softmax weights, and their maximum */
     struct kvr_attend_scratch attend;
     struct kvr_phases *phases;
     int64_t observer_ns;

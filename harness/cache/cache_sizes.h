@@ -14,9 +14,9 @@
 struct kvr_cache_sizes {
     size_t demeaned; /* copy of the current chunk's keys, from which the mean over the channels of
                       * each token and head is subtracted */
-    size_t current, values, dense,
-        held;                       /* `current`, `values` and `dense` (in bytes) are each allocated
-                                     * twice, for K and for V; `held` is allocated once */
+    /* `current`, `values` and `dense` are sizes of pairs of buffers: one buffer of this size for K
+     * and one for V. `held` is the size of a single buffer. */
+    size_t current, values, dense, held;
     size_t map, work, gather, back; /* scratch of the codecs, allocated in advance so that passes
                                      * need not allocate */
     /* buffers for a retention policy that evicts single tokens (struct kvr_layer_scratch); 0 bytes
@@ -24,8 +24,8 @@ struct kvr_cache_sizes {
     size_t keep, rows, pick, pick_host, all_keys, all_values;
     size_t weights; /* number of original tokens that each token replaces, for a retention policy
                      * that merges tokens (kvr_thin_needs.weights); 0 bytes for other methods */
-    size_t columns; /* sums, then maxima, of the softmax weights of each token (struct
-                     * kvr_columns) */
+    size_t columns; /* sum over queries of each token's softmax weights, and their maximum (struct
+                     * kvr_columns); 0 bytes if the retention policy does not read them */
     struct kvr_attend_bytes attend;
 };
 

@@ -25,9 +25,9 @@ struct kvr_layer_geometry {
     int n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
     int64_t capacity; /* number of tokens of the whole rollout */
-    bool alone;       /* whether this layer is the only layer that is stored. If so, it acts as the
-                       * last layer for retention policies by which the last layer selects the
-                       * tokens of all layers. */
+    bool alone;       /* whether this layer is the only layer that is stored. If so, retention
+                       * policies that select tokens in the last layer for all layers select them
+                       * in this layer. */
 };
 
 /* Working memory (KVR_MEM_SCRATCH) that the layers of a cache share; it grows on demand. Only
@@ -45,10 +45,10 @@ struct kvr_layer_scratch {
         pick_host;             /* pick: int32 indices of the rows of K and V to gather, where a row
                                 * is one token of one head; pick_host: host copy of `pick`, if
                                 * `pick` is in device memory */
-    struct kvr_buf all_keys;   /* decoded keys of all tokens, [capacity,H,D]; used only if the
-                                * retention policy reads the keys of all tokens */
-    struct kvr_buf all_values; /* decoded values of all tokens, [capacity,H,D]; used only if the
-                                * retention policy reads the values of all tokens */
+    struct kvr_buf all_keys;   /* F32 keys of past tokens (decoded) and of the new chunk, for a
+                                * retention policy that reads both (kvr_policy_ctx.all_keys) */
+    struct kvr_buf all_values; /* F32 values of the tokens of all_keys, for a retention policy that
+                                * reads them (kvr_policy_ctx.all_values) */
     struct kvr_buf back;       /* CUDA only: decoded keys, from which the moments (key statistics)
                                 * of the score correction are computed */
     struct kvr_summaries summaries; /* summary tokens by which the retention policy replaces evicted
@@ -78,8 +78,8 @@ struct kvr_layer {
                               * indices that the code of the 33-method study stores */
     struct kvr_varying varying;
     struct kvr_layer_bytes
-        new_bytes; /* bytes of the segments that the last commit or recode created; the segments
-                    * that they replace are freed afterwards */
+        new_bytes; /* bytes of the segments that the last commit or recode created. They add to
+                    * the memory peak, because replaced segments are freed only afterwards. */
     struct kvr_policy_state state[2]; /* states of the tier policy (index 0) and of the retention
                                        * policy (index 1) */
     const struct kvr_columns
@@ -110,25 +110,25 @@ void kvr_layer_reset(struct kvr_layer *l); /* evicts all tokens and resets the p
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n);
 
-/* Whether a commit reads keys and values only to encode K and V separately. This is so if the
- * method has no tiers, no retention, no joint codec and no correction that stores moments
- * (statistics of the keys). */
+/* Whether kvr_layer_commit encodes k and v independently of each other and reads them for no other
+ * purpose. This is so if the method has no tiers, no retention, no joint codec and no correction
+ * that stores moments (statistics of the keys). */
 bool kvr_layer_only_codes(const struct kvr_layer *l);
 /* Like kvr_layer_commit, but reads k and v as BF16 without a conversion to F32. Must be called only
  * if kvr_layer_only_codes returns true. */
 enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, const kvr_bf16 *v,
                                       int64_t tok0, int64_t n);
 
-/* Evicts the tokens that the last layer has evicted, for a retention policy by which the last layer
- * selects the tokens for all layers (kvr_thin_needs.of_last). This layer and the last layer must
- * have committed the same chunk, and they must share their scratch. On KVR_ENOMEM the layer is
- * unchanged. */
+/* For a retention policy that selects tokens in the last layer for all layers
+ * (kvr_thin_needs.of_last): evicts from this layer the tokens that the policy evicted from the last
+ * layer. Both layers must have committed the same chunk and must share their scratch. On KVR_ENOMEM
+ * this layer is unchanged. */
 enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l);
 
 /* Quantizes k and v, F32 [capacity,H,D], and replaces all stored segments, like the code of the
  * 33-method study. n_active is the number of tokens written so far. Some methods of the study
- * quantize only these tokens, the others all `capacity` tokens. On KVR_ENOMEM the stored segments
- * are unchanged, but a policy may have updated its scores. */
+ * quantize only the n_active written tokens, and other methods quantize all `capacity` tokens. On
+ * KVR_ENOMEM the stored segments are unchanged, but a policy may have updated its scores. */
 enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const float *v,
                                  int64_t n_active);
 
@@ -143,8 +143,9 @@ enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr
 /* Frees the keys and values that kvr_layer_read_joint has decoded. */
 void kvr_layer_drop_joint(const struct kvr_layer *l);
 
-/* Writes the stored tokens in the visible runs `seen` to `spans`, with one span per segment and
- * run. Returns the number of spans. If `spans` is NULL, only counts the spans. */
+/* Lists in `spans` the stored tokens that are in the visible runs `seen`: one span (segment.h) for
+ * each run of each segment. Returns the number of spans. If `spans` is NULL, only counts the
+ * spans. */
 int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
                     struct kvr_span *spans);
 

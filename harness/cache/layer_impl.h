@@ -39,8 +39,9 @@ static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t widt
     return (struct kvr_values){ x.p ? (const char *)x.p + (size_t)t * width * each : NULL, x.bf16 };
 }
 
-/* Computes each token's tier (its codec) in map [n_tok]: first by the method's tier policy, then by
- * its retention policy. Without a policy, all tiers are 0. */
+/* Sets *map [n_tok] to each token's tier (the index of its codec), or to KVR_TOKEN_DROPPED or
+ * another KVR_TOKEN_ value. The method's tier policy runs first. Then the retention policy changes
+ * *map or selects the tokens to keep (kvr_layer_keep_mask). Without a policy, all tiers are 0. */
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map);
 
@@ -58,7 +59,7 @@ void kvr_layer_finish_policies(struct kvr_layer *l, bool stored);
 struct kvr_row_list {
     int head0, n_heads;
     int64_t n;
-    const int32_t *row, *token; /* [n]: row of the token in k and v, ascending; index of the token
+    const int32_t *row, *token; /* [n]; row: the token's row in k and v, ascending; token: its index
                                  * in the rollout */
 };
 
@@ -71,7 +72,8 @@ enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *
 /* Encodes k, v [n,H,D] of tokens [tok0, tok0 + n) by the codec of `tier` as a new segment. */
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
                                int64_t tok0, int64_t n, struct kvr_segment *out);
-/* Like kvr_layer_code; the values may be BF16 if kvr_layer_only_codes returns true. */
+/* Like kvr_layer_code, for F32 or BF16 k and v. BF16 is allowed only if kvr_layer_only_codes
+ * returns true. */
 enum kvr_status kvr_layer_code_values(struct kvr_layer *l, int tier, struct kvr_values k,
                                       struct kvr_values v, int64_t tok0, int64_t n,
                                       struct kvr_segment *out);

@@ -74,8 +74,8 @@ struct kvr_predict_run {
  * limit the time that planning an experiment takes. */
 int64_t kvr_predictions(void);
 
-/* Predicts the bytes of a rollout's cache, the bounds of these bytes, and the memory peak. All
- * layers are simulated. */
+/* Predicts the bytes of a rollout's cache, the bounds of these bytes, and the memory peak. Always
+ * simulates all layers, unlike kvr_predict_peak. */
 enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                             const struct kvr_predict_run *run, struct kvr_prediction *out);
 
@@ -83,7 +83,7 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
  * layers store the same number of bytes, only one layer is simulated, and the result equals that of
  * kvr_predict(). If every layer evicts tokens by its own keys, values or attention, only one layer
  * is simulated as well, and the result is an estimate. For this estimate, `peak` is the peak of the
- * simulated layer plus, for each other layer, the final size of the simulated layer. The field
+ * simulated layer plus n_layers - 1 times its nominal bytes at the end of the rollout. The field
  * at_peak covers only the simulated layer. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
@@ -94,13 +94,13 @@ enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *ou
 
 /* Peak memory that the study (the paper with 33 methods, docs/glossary.md) reports for a method: a
  * constant plus the bytes of the cache. The study's code stored each quantization code unpacked, as
- * one integer. The integer type depends on the era, that is, on when the study ran the method. */
+ * one integer. The integer type depends on the era (A, B or C), the period in which the study ran
+ * the method. The code of era B is unpublished, so its peaks are not known. */
 struct kvr_study_peak {
     const char *era;    /* "A", "B" or "C" */
-    const char *stored; /* how the study's code stored codes in this era, such as "int16 codes,
-                         * allocated for all frames"; for era B, the reason why the peak is
-                         * unknown */
-    bool known;
+    const char *stored; /* how the study's code stored the cache in this era, such as "int16 codes,
+                         * allocated for all frames"; in era B, why the peak is not known */
+    bool known;         /* whether the peak is known */
     size_t resident;    /* bytes of the cache in the study's tensors (codes, scales, masks and
                          * indices), or 0 if the peak is not `known` */
     size_t non_kv;      /* peak bytes of the study's BF16 run on its first prompt, minus the bytes
@@ -113,9 +113,9 @@ struct kvr_study_peak {
                          * + non_kv */
 };
 
-/* Computes the peak memory that the study reports for a method, with the constants of wan-1.3b at
- * 42 latent frames. `scheme` must be a method opened as NAME@study, the variant that reproduces the
- * study's code. */
+/* Computes the peak memory that the study reports for a method. As in the study, the model is Wan
+ * 2.1 1.3B, and a video has 42 latent frames. `scheme` must be a method opened as NAME@study, the
+ * variant that reproduces the study's code. */
 enum kvr_status kvr_predict_study_peak(const struct kvr_scheme *scheme, struct kvr_study_peak *out);
 
 #endif

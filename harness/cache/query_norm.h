@@ -3,9 +3,9 @@
  *     u = x * inverse * weight;    pairs of u rotated in float64;    rounded once
  *
  * The results are rounded like those of rms_rope in kvr_ops (harness/engine/ops.h). The linear
- * layer that writes the queries also writes partial sums of the squares of each query
- * (kvr_product_layer.squares). `inverse` is computed from these partial sums, which are added in a
- * fixed order. */
+ * layer that writes the queries also writes partial sums of the squares of each token's H*D query
+ * elements (kvr_product_layer.squares). `inverse` is computed from these partial sums, which are
+ * added in a fixed order. */
 #ifndef KVR_CACHE_QUERY_NORM_H
 #define KVR_CACHE_QUERY_NORM_H
 
@@ -24,8 +24,9 @@ struct kvr_query_norm {
     const double *cosines, *sines; /* [T,D/2]; NULL: no rotation */
 };
 
-/* Computes inverses[i] = 1 / sqrt(sum / width + eps) for n tokens, where `sum` is the sum over row
- * i of squares [n,parts]. */
+/* Computes inverses[i] = 1 / sqrt(sum_i / width + eps) for n tokens, each with `width` query
+ * elements (H*D). Row i of squares [n,parts] has the partial sums of squares of token i, and sum_i
+ * is their sum. */
 void kvr_query_inverses_cuda(struct kvr_stream *s, int64_t n, const float *squares, int parts,
                              int width, double eps, float *inverses);
 

@@ -15,13 +15,15 @@
 extern "C" {
 #endif
 
-/* out[i] = x[list[i] - tok0] for rows i < n; list has int32 token indices. */
+/* Copies row list[i] - tok0 of x to row i of out, for i < n. `list` has int32 token indices, and
+ * tok0 is the token index of the first row of x. */
 void kvr_rows_gather(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
                      int64_t n, int64_t tok0, float *out);
-/* out[list[i] - tok0] = x[i] for rows i < n. */
+/* Copies row i of x to row list[i] - tok0 of out, for i < n. tok0 is the token index of the first
+ * row of out. */
 void kvr_rows_scatter(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
                       int64_t n, int64_t tok0, float *out);
-/* out[i] = x[0] for rows i < n. */
+/* Copies the single row x to each of the n rows of out. */
 void kvr_rows_repeat(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out);
 /* Mean of the n rows of x, accumulated in double in row order and rounded once to float. */
 void kvr_rows_mean(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out);

@@ -1,10 +1,11 @@
-/* rows_impl.h - the backends' function table for rows.h. Private to harness/cache. */
+/* rows_impl.h - the table of functions by which each backend (CPU, CUDA) implements rows.h, which
+ * copies and averages rows of floats. Private to harness/cache. */
 #ifndef KVR_CACHE_ROWS_IMPL_H
 #define KVR_CACHE_ROWS_IMPL_H
 
 #include "harness/cache/rows.h"
 
-/* The functions of rows.h for one backend; types are F32 or BF16. */
+/* One backend's implementations of the functions of rows.h. `type` is KVR_F32 or KVR_BF16. */
 struct kvr_rows_kind {
     void (*gather)(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
                    int64_t n, int64_t tok0, float *out);

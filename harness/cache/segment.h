@@ -23,7 +23,8 @@ struct kvr_segment {
     int64_t n_tok;          /* tokens represented */
     int head0;              /* first of the segment's heads [head0, head0 + k.shape.n_heads); unused
                              * in a ZERO segment, which has all heads */
-    bool listed;            /* whether token indices are not contiguous; `list` then has them */
+    bool listed;            /* whether the token indices are not contiguous and are therefore stored
+                             * in `list` */
     bool summary;           /* CODED segments: whether the tokens are summary tokens, by which the
                              * retention policy has replaced evicted tokens */
     int32_t weight;         /* CODED segments: number of original tokens that each token replaces; 0
