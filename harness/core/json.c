@@ -15,8 +15,8 @@
 #include "harness/core/utf8.h"
 
 /* The JSON library (Jansson) misses some failed allocations: its lexer continues after them. If
- * malloc() fails, memory therefore comes from this reserve, which is never freed. n_losses counts
- * these failures, so that parse() refuses the document. */
+ * malloc() fails, requests of up to RESERVE_BYTES are therefore served from this reserve, which is
+ * never freed. n_losses counts all failures, so that parse() refuses the document. */
 enum { RESERVE_BYTES = 256 * 1024, RESERVE_ALIGN = 16 };
 static _Alignas(RESERVE_ALIGN) unsigned char reserve[RESERVE_BYTES];
 static atomic_size_t reserve_used;
@@ -30,9 +30,11 @@ static void *take(size_t n)
     void *p = their_malloc(n);
     size_t at;
 
-    if (p || n > RESERVE_BYTES)
+    if (p)
         return p;
     atomic_fetch_add(&n_losses, 1);
+    if (n > RESERVE_BYTES)
+        return NULL;
     n = (n + RESERVE_ALIGN - 1) & ~(size_t)(RESERVE_ALIGN - 1);
     at = atomic_fetch_add(&reserve_used, n);
     return at + n <= RESERVE_BYTES ? reserve + at : NULL;
