@@ -29,7 +29,7 @@ enum {
     KVR_OPS_MAX_TEXT = 8192,    /* maximum n_keys of cross-attention */
     KVR_OPS_MAX_HEAD_DIM = 256, /* maximum head_dim of kvr_ops_cuda */
     KVR_OPS_L1_PARTS = 256,     /* number of partial sums of each L1 norm of kvr_ops.l1 */
-    KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to a multiple of 16 floats */
+    KVR_OPS_LANES = 16,         /* cross_pack pads rows of k and v to a multiple of 16 floats */
 };
 
 struct kvr_rows {
@@ -93,8 +93,8 @@ struct kvr_ops {
      * row. */
     void (*rms_norm)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
                      float *x);
-    /* Applies RoPE to adjacent pairs of each head, in float64, with cosines and sines [N, head_dim
-     * / 2]. */
+    /* Applies RoPE to x in place, in float64: rotates each pair of adjacent elements of a head. The
+     * arrays `cosines` and `sines` are [N, head_dim / 2]. */
     void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x);
     /* Applies rms_norm, then rope, in one pass over x. The pointer rms_rope is NULL on devices
@@ -165,10 +165,10 @@ struct kvr_ops {
     /* Computes L1 norms as sums [2, KVR_OPS_L1_PARTS]: partial sums of |x - y|, then partial sums
      * of |y|. */
     void (*l1)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums);
-    /* Computes x0 = x - sigma flow from the predicted flow, in float64, and rounds x0 to float. */
+    /* Computes x0 = x - sigma * flow from the predicted flow in float64, and rounds x0 to float. */
     void (*x0_from_flow)(struct kvr_dev *dev, int64_t n, const float *x, const float *flow,
                          float sigma, float *x0);
-    /* Re-noises x0: x = (1 - sigma) x0 + sigma eps, computed in float32. */
+    /* Re-noises x0: x = (1 - sigma) * x0 + sigma * eps, computed in float32. */
     void (*renoise)(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
                     float *x);
     /* Computes the linear combination `b` of arrays with n elements: terms are added in order in

@@ -1,8 +1,8 @@
 /* ops_cuda.h - the operations of ops.h on a CUDA stream.
  *
  * Shapes and formulas are those of struct kvr_ops. All pointers are device pointers. Results are
- * deterministic. CPU and GPU results differ by rounding, because the order of row sums differs. The
- * file tests/cuda/cases_ops.c has the error bounds. */
+ * deterministic. CPU and GPU results differ by rounding, because the CPU and the GPU add the
+ * elements of a row in different orders. The file tests/cuda/cases_ops.c has the error bounds. */
 #ifndef KVR_ENGINE_OPS_CUDA_H
 #define KVR_ENGINE_OPS_CUDA_H
 
@@ -26,9 +26,10 @@ void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x);
 /* The BF16 functions read and write BF16 rows with an even number of elements. The BF16 functions
- * compute in F32 and round the result once. The norms first add the residual `before` to x, like
- * kvr_add_bf16_cuda(), and then write y [N,columns]. The function kvr_rms_rope_bf16_cuda()
- * processes two tensors: it computes y[i] from x[i] with the weights w[i]. */
+ * compute in F32 and round the result once. Norms with an argument `before` first add this residual
+ * to x in place, like kvr_add_bf16_cuda(), and then write the normalized x to y [N,columns]. The
+ * function kvr_rms_rope_bf16_cuda() processes two tensors: it computes y[i] from x[i] with the
+ * weights w[i]. */
 void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                                  const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                  const float *scale, int64_t stride, double eps, kvr_bf16 *y,
@@ -46,7 +47,7 @@ void kvr_add_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
 /* Computes y [N,columns] = GELU(x), rounded to BF16. */
 void kvr_gelu_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
                         int columns);
-/* Computes x += gate y, or x += y if `gate` is NULL. */
+/* Computes x += gate * y, or x += y if `gate` is NULL. */
 void kvr_add_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *y, const float *gate,
                   int64_t stride, float *x);
 void kvr_gelu_cuda(struct kvr_stream *s, int64_t n, float *x);

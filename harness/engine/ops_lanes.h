@@ -15,8 +15,8 @@
  * QUERIES query tokens. The QUERIES * VECS accumulators, VECS operand vectors and one broadcast
  * value must fit in the vector registers. AVX-512 and NEON have 32 vector registers, other variants
  * 16. Without FMA, a multiply-add needs one more register for the product. QUERIES divides the
- * tokens per frame of the models nano (36) and Wan (1560), so that no block of QUERIES tokens is
- * incomplete. */
+ * number of tokens per frame of the models nano (36) and Wan (1560), so that no block of QUERIES
+ * tokens is incomplete. */
 #if KVR_ISA_AVX512
 enum { W = 16, VECS = 1, QUERIES = 12 };
 #elif KVR_ISA_AVX2

@@ -3,18 +3,17 @@
  *     if (kvr_product_supported(s) && kvr_product_accepts(&p))
  *         done = kvr_product_cuda(s, &p);
  *
- * The operands x and w are BF16, sums are F32, and the result is rounded to BF16 once.
- * KVR_PRODUCT_STORE computes y = sum + bias. KVR_PRODUCT_GELU computes y = GELU(sum + bias) in the
- * tanh form. Before rounding, the relative error of this GELU is at most 2^-18. GELU(-infinity) is
- * NaN. KVR_PRODUCT_RESIDUAL computes y = y + gate BF16(sum + bias), or y = y + BF16(sum + bias)
- * without a gate.
+ * The operands x and w are BF16, sums are F32, and y is rounded to BF16. KVR_PRODUCT_STORE computes
+ * y = sum + bias. KVR_PRODUCT_GELU computes y = GELU(sum + bias) in the tanh form. Before rounding,
+ * the relative error of this GELU is at most 2^-18. GELU(-infinity) is NaN. KVR_PRODUCT_RESIDUAL
+ * computes y = y + gate * r, or y = y + r without a gate, where r is sum + bias rounded to BF16.
  *
  * For a subsequent RMSNorm, a layer can also write sums of squares of its outputs, with one sum per
  * row and per KVR_PRODUCT_BLOCK columns. Results are deterministic, because the order of every sum
  * is fixed.
  *
- * A LayerNorm before the layer is a separate pass. With the LayerNorm fused into the producer, the
- * tensor pipe reached only 35 % utilization on an H100 (docs/cuda-internals.md). */
+ * A LayerNorm before the layer is a separate kernel. A GEMM that normalized x while loading it used
+ * an H100's tensor cores only 35 % of the time (docs/decisions.md). */
 #ifndef KVR_ENGINE_PRODUCT_CUDA_H
 #define KVR_ENGINE_PRODUCT_CUDA_H
 
@@ -41,9 +40,9 @@ static inline int kvr_product_blocks(int n)
 struct kvr_product_layer {
     const kvr_bf16 *w; /* [n,k] */
     const float *bias; /* [n]; NULL: 0 */
-    kvr_bf16 *y;       /* output [m,columns], with zeros in columns from n on */
+    kvr_bf16 *y;       /* output [m,columns]; columns n to columns - 1 are set to 0 */
     int n, columns;
-    float *squares; /* sums of squares [m, kvr_product_blocks(n)]; NULL: not computed */
+    float *squares; /* sums of squares of y [m, kvr_product_blocks(n)]; NULL: not computed */
 };
 
 struct kvr_product {
@@ -62,10 +61,11 @@ struct kvr_product {
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */
 bool kvr_product_supported(const struct kvr_stream *s);
 
-/* Whether the kernel supports these arguments. The depth k must be a multiple of 32. The numbers n
- * and `columns` must be multiples of 8, with columns >= n, and columns = n for
- * KVR_PRODUCT_RESIDUAL. The product m * columns must be below 2^31. The arrays x, w and y must be
- * 16-byte aligned, and biases, gates and sums of squares must be 8-byte aligned. */
+/* Whether the kernel supports these arguments. The depth k must be a multiple of 32. A layer's
+ * number n of outputs and the row length `columns` of its y must be multiples of 8, with
+ * n <= columns; KVR_PRODUCT_RESIDUAL requires n = columns. The product m * columns must be below
+ * 2^31. The arrays x, w and y must be 16-byte aligned, and biases, gates and sums of squares must
+ * be 8-byte aligned. */
 bool kvr_product_accepts(const struct kvr_product *p);
 
 /* Launches one kernel that computes all layers of p. Returns false, without a launch, if the driver

@@ -1,15 +1,16 @@
 /* sampler.h - the few-step sampler, which generates chunks of clean latents from noise.
  *
- * For re-noising, a schedule selects its steps from a table of 1000 noise levels. The default table
- * with shift s has u_i = 1 - i/1000, sigma_i = s u_i / (1 + (s-1) u_i) and timestep_i = 1000
- * sigma_i. The other schedules are defined in schedules.def.
- *
  * Each chunk x starts as noise. At each step of the schedule the network predicts x0. The next x is
  * (1 - sigma') x0 + sigma' eps with the next step's noise level sigma' and fresh noise eps. With
  * UniPC (unipc.h), the next x is instead computed without noise. After the last step, the
  * cache-update pass writes the chunk's keys and values to the KV cache. This pass is a forward on
  * the denoised x0 at the context timestep. If last_step is set, the forward of the last denoising
  * step writes these keys and values instead.
+ *
+ * If the sampler re-noises, the schedule selects the steps' noise levels from a table of 1000 noise
+ * levels. The default table with shift s has u_i = 1 - i/1000, sigma_i = s u_i / (1 + (s-1) u_i)
+ * and timestep_i = 1000 sigma_i. The other table has u_i = 0.999 (1 - i/1000). The file
+ * schedules.def lists the schedules.
  *
  * Hooks and noise functions receive pointers to host memory, and `latents` is host memory. */
 #ifndef KVR_ENGINE_SAMPLER_H
@@ -26,7 +27,7 @@ extern "C" {
 struct kvr_schedule {
     int n_steps;
     float timestep[KVR_MAX_STEPS]; /* timestep of each step, an input of the network */
-    float sigma[KVR_MAX_STEPS];    /* sigma of each step in x0 = x - sigma flow */
+    float sigma[KVR_MAX_STEPS];    /* sigma of each step in x0 = x - sigma * flow */
     float renoise[KVR_MAX_STEPS];  /* noise level to which x0 of the previous step is re-noised */
     float table_timestep[1000], table_sigma[1000];
 };
@@ -48,8 +49,8 @@ extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL
 /* A shot is a run of chunks that share a prompt. A cut is the first chunk of every shot but the
  * first. */
 struct kvr_shots {
-    const int *of_chunk; /* [chunks]: index of each chunk's shot, from 0, ascending by at most 1; if
-                          * NULL, the video has one shot */
+    const int *of_chunk; /* [chunks]: index of each chunk's shot; 0 for chunk 0, and for every other
+                          * chunk the previous chunk's index or 1 more; NULL: one shot */
     double offset;       /* number of frames by which each cut shifts the time positions of all
                           * chunks from the cut on */
     enum kvr_on_switch on_switch;

@@ -33,7 +33,8 @@ enum {
 struct kvr_tune;
 
 /* Opens the autotuning file `path`. If path is NULL, the file is autotune-HASH.txt in kvreel's
- * cache folder, where HASH is a hash of `machine`. `machine` must not contain a line feed. */
+ * cache folder, where HASH is a hash of `machine`. The string `machine` names the GPU, driver and
+ * library, and must not contain a line feed. */
 enum kvr_status kvr_tune_open(struct kvr_tune **out, const char *path, const char *machine);
 void kvr_tune_close(struct kvr_tune **t); /* accepts NULL */
 

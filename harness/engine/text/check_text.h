@@ -10,9 +10,9 @@
 
 #include "harness/engine/check.h"
 
-/* Appends the text encoder's comparisons to the report. If the folder has no
- * umt5_golden.safetensors, no entry is appended; if the folder has no encoder, a note is appended.
- * Rows of padding tokens are not compared. */
+/* Appends the text encoder's comparisons to the report. If the folder `dir` has no
+ * umt5_golden.safetensors, nothing is appended. If `dir` has that file but no encoder, a note is
+ * appended. Rows of padding tokens are not compared. */
 enum kvr_status kvr_check_text(struct kvr_check_report *r, const char *dir,
                                const struct kvr_check_how *how);
 

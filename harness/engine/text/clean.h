@@ -12,7 +12,7 @@
  * fullwidth and halfwidth forms, curly quotes and line ends other than LF by their plain forms. The
  * repairs remove terminal escapes and control characters, and convert the text to Unicode's
  * normalization form C. After all repairs, HTML character references are decoded two more times.
- * Finally, each run of white space becomes one blank, and white space at both ends is removed.
+ * Finally, each run of white space becomes one space, and white space at both ends is removed.
  *
  * Python's ftfy also repairs lines that were garbled by other code pages, and lines that are
  * garbled only in part; clean.c leaves such lines unchanged. */

@@ -62,7 +62,7 @@ enum kvr_status kvr_embedding_fill(const struct kvr_embedding *e, int text_len, 
 
 /* Finds the text encoder and the tokenizer of a model folder. The encoder is a file models_t5*.pth
  * or models_t5*.safetensors. The tokenizer is the file spiece.model in google/umt5-xxl, in
- * tokenizer, or in the folder itself. Both paths are malloc'ed, or NULL if no such file exists. */
+ * tokenizer, or in the folder itself. Each path is malloc'ed, or NULL if there is no such file. */
 enum kvr_status kvr_embed_find(const char *dir, char **encoder, char **tokenizer);
 
 #endif

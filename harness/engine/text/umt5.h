@@ -54,8 +54,8 @@ enum kvr_status kvr_umt5_encode(struct kvr_umt5 *e, const struct kvr_umt5_text *
  * larger of host and device memory, without the GEMM library's workspace. */
 size_t kvr_umt5_bytes(const struct kvr_umt5_sizes *s, int64_t n_tokens, int longest, int threads);
 
-/* A tap, for tests, receives named intermediate tensors [tokens, ...] in host memory, such as
- * "block0.out". If fn is NULL, the tap is removed. */
+/* kvr_umt5_tap() installs a callback for tests, which receives intermediate tensors [tokens, ...]
+ * in host memory with their names, such as "block0.out". If fn is NULL, the callback is removed. */
 typedef void kvr_umt5_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_umt5_tap(struct kvr_umt5 *e, kvr_umt5_tap_fn *fn, void *ctx);
 

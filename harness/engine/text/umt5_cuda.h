@@ -1,8 +1,8 @@
 /* umt5_cuda.h - kernels of the umT5 text encoder on a CUDA stream. The shapes are those of
  * umt5_ops.h.
  *
- * Results are deterministic. CPU and GPU results differ by rounding, because the order of F32 sums
- * differs. */
+ * Results are deterministic. CPU and GPU results differ by rounding, because the CPU and the GPU
+ * add F32 values in different orders. */
 #ifndef KVR_TEXT_UMT5_CUDA_H
 #define KVR_TEXT_UMT5_CUDA_H
 

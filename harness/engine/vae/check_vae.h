@@ -13,14 +13,15 @@
  * encoder's result for `encoder.image`, which is in -1..1. The file may omit any of these result
  * tensors. The VAE decoder is read from the folder of vae_golden.safetensors. If how->compute is
  * BF16, each clip is also decoded in BF16. The note of the report's entry `raw in bf16` then states
- * the PSNR of the pixels. */
+ * the PSNR of the BF16 frames relative to `raw`. */
 #ifndef KVR_VAE_CHECK_VAE_H
 #define KVR_VAE_CHECK_VAE_H
 
 #include "harness/engine/check.h"
 
-/* Appends the decoder's comparisons to the report. If the folder has no vae_golden.safetensors, no
- * entry is appended; if the folder has no decoder, a note is appended. */
+/* Appends the decoder's comparisons to the report. If the folder `dir` has no
+ * vae_golden.safetensors, nothing is appended. If `dir` has that file but no decoder, a note is
+ * appended. */
 enum kvr_status kvr_check_vae(struct kvr_check_report *r, const char *dir,
                               const struct kvr_check_how *how);
 

@@ -40,7 +40,7 @@ struct kvr_conv_frame {
 };
 
 /* Copies frames [taps] to the zero-initialized array f [3], which is then passed to a CUDA kernel.
- * Returns the index of the first frame whose p is not NULL, or `taps` if there is no such frame. */
+ * Returns the index of the first frame with data (p is not NULL), or `taps` if none has data. */
 static inline int kvr_conv_frames_copy(const struct kvr_conv_shape *s,
                                        const struct kvr_conv_frame *frames,
                                        struct kvr_conv_frame *f)
@@ -62,9 +62,11 @@ struct kvr_conv;
 enum kvr_status kvr_conv_context_open(struct kvr_conv_context **out, struct kvr_dev *dev,
                                       enum kvr_dtype type);
 void kvr_conv_context_close(struct kvr_conv_context **r);
-/* Names the library that computes the convolutions opened so far, for example "oneDNN 2.6" or
- * "cuDNN 9.10, BF16". If cuDNN is not used, the name is "kvreel", followed by the reason in
- * parentheses. The string belongs to the context and is valid until the next call. */
+/* Names the library that computes the convolutions opened so far, for example "oneDNN 2.6" on a CPU
+ * or "cuDNN 9.10, BF16" on a GPU. On a GPU without cuDNN, the name is "kvreel" or "kvreel, BF16",
+ * followed by the reason in parentheses. If kvreel's kernels compute some of the convolutions,
+ * their number and the reason follow cuDNN's name. The string belongs to the context and is valid
+ * until the next call. */
 const char *kvr_conv_context_library(struct kvr_conv_context *r);
 
 /* Opens a convolution with weight [out, in, taps, kernel, kernel] and bias [out] in host memory,
