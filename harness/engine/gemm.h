@@ -58,8 +58,8 @@ bool kvr_gemm_holds_bf16(enum kvr_backend backend);
 enum kvr_status kvr_gemm_tune(struct kvr_gemm *g);
 /* Returns the autotuning summary of kvr_tune_words() (tune.h), or "" if autotuning is disabled. */
 const char *kvr_gemm_tuned(const struct kvr_gemm *g);
-/* Name of the library that computes the GEMMs, for example "oneDNN 2.6" or "cuBLASLt 13.0". If
- * cuBLASLt is not used, the name is "kvreel", followed by the reason in parentheses. */
+/* Name of the library that computes the GEMMs, for example "oneDNN 2.6" or "cuBLASLt 13.0". On a GPU
+ * without cuBLASLt, the name is "kvreel", followed by the reason in parentheses. */
 const char *kvr_gemm_library(const struct kvr_gemm *g);
 
 /* Opens a layer with weights w [n,k], row-major, and bias b [n] or NULL, both in host memory. The
