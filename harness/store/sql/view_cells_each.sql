@@ -1,6 +1,6 @@
 -- One row per cell, with the metrics of its run as columns.
 -- machine: CPU, number of CPUs, driver. Times of different machines are not comparable.
--- runtime_s: controlled time (`timing: true`, a idle machine, after a warm-up). Otherwise it is NULL,
+-- runtime_s: controlled time (`timing: true`, an idle machine, after a warm-up). Otherwise it is NULL,
 --     `runtime_seen_s` is the uncontrolled time, and `time_codes` has the reasons.
 -- is_control: whether the cell is a draw of the BF16 rollout.
 -- runtime_ratio: time over BF16's in consecutive rollouts (setting `abba`). Each code in `time_codes` except DRIFT
