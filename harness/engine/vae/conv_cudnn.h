@@ -20,9 +20,9 @@ struct kvr_conv_cudnn;
 struct kvr_conv_cudnn_plan;
 
 /* Shape of a convolution of x [rows_in, width, in] with w [out, kernel, kernel, in] into y
- * [rows_out, width, out]. If rows_in = rows_out, x is padded with zeros on all sides. If rows_in =
- * rows_out + kernel - 1, x includes the rows above and below, and is padded on the left and right
- * only. */
+ * [rows_out, width, out]. The convolution pads x with (kernel - 1) / 2 zeros on all sides if
+ * rows_in = rows_out. If rows_in = rows_out + kernel - 1, x includes the rows above and below, and
+ * is padded on the left and right only. */
 struct kvr_conv_cudnn_shape {
     enum kvr_dtype type; /* type of x, w and y, KVR_F32 or KVR_BF16 */
     int in, out, kernel; /* kernel: 1 or 3 */
@@ -34,14 +34,16 @@ enum kvr_status kvr_conv_cudnn_open(struct kvr_conv_cudnn **out, struct kvr_stre
                                     size_t n);
 void kvr_conv_cudnn_close(struct kvr_conv_cudnn **lib); /* accepts NULL */
 
-/* Opens a plan, which has cuDNN's deterministic algorithms for this shape that need at most
- * most_bytes of workspace. Returns KVR_EUNSUPPORTED if cuDNN has no such algorithm. */
+/* Opens a plan: the list of cuDNN's algorithms for a convolution of `shape` that are deterministic
+ * and need at most most_bytes of workspace, fastest first by cuDNN's estimate. Returns
+ * KVR_EUNSUPPORTED if cuDNN has no such algorithm. */
 enum kvr_status kvr_conv_cudnn_plan_open(struct kvr_conv_cudnn_plan **out,
                                          struct kvr_conv_cudnn *lib,
                                          const struct kvr_conv_cudnn_shape *shape,
                                          size_t most_bytes);
 void kvr_conv_cudnn_plan_close(struct kvr_conv_cudnn_plan **p); /* accepts NULL */
-/* Returns the number of algorithms in the plan; `way` is the index of one of them. */
+/* Returns the number of algorithms in the plan. The argument `way` of the functions below is an
+ * algorithm's index in the plan. */
 int kvr_conv_cudnn_ways(const struct kvr_conv_cudnn_plan *p);
 /* Returns the workspace size of algorithm `way` in bytes, which may be 0. */
 size_t kvr_conv_cudnn_bytes(const struct kvr_conv_cudnn_plan *p, int way);

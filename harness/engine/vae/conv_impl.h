@@ -29,13 +29,13 @@ struct kvr_conv {
     struct kvr_conv_shape s;
 };
 
-/* Strides of packed weights in elements, for the output channel, frame tap, kernel pixel [k, k] and
- * input channel. */
+/* Strides of packed weights in elements, for the output channel, the frame (tap), the pixel of the
+ * kernel x kernel window, and the input channel. */
 struct kvr_conv_strides {
     int64_t out, tap, pixel, in;
 };
 
-/* Returns the strides of the layout [out, k, k, taps, in]. */
+/* Returns the strides, in elements, of weights packed as [out, kernel, kernel, taps, in]. */
 static inline struct kvr_conv_strides kvr_conv_taps_last(const struct kvr_conv_shape *s)
 {
     const int64_t pixel = (int64_t)s->taps * s->in;
@@ -43,8 +43,8 @@ static inline struct kvr_conv_strides kvr_conv_taps_last(const struct kvr_conv_s
     return (struct kvr_conv_strides){ s->kernel * s->kernel * pixel, s->in, pixel, 1 };
 }
 
-/* Converts weights [out, in, taps, k, k] to the layout with strides `by`. store(to, i, v) writes
- * the value v to element i of the array `to`. */
+/* Converts weights [out, in, taps, kernel, kernel] to the layout with strides `by`. store(to, i, v)
+ * writes the value v to element i of the array `to`. */
 static inline void kvr_conv_pack(const struct kvr_conv_shape *s, const struct kvr_conv_strides *by,
                                  const float *from, void (*store)(void *to, int64_t i, float v),
                                  void *to)

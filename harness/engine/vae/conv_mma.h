@@ -22,8 +22,9 @@ extern "C" {
 enum { KVR_CONV_MMA_DEPTH = 32 };
 
 /* Whether the kernel supports this shape and these frames. The number of input channels must be a
- * multiple of KVR_CONV_MMA_DEPTH, every pixel must be 16-byte aligned, and all frames must have the
- * same stride. The number of output channels is arbitrary. */
+ * multiple of KVR_CONV_MMA_DEPTH. Every pixel of a frame must start at a multiple of 16 bytes, and
+ * all frames must have the same `stride` between pixels. Indices of pixels and elements must fit 32
+ * bits. The number of output channels is arbitrary. */
 bool kvr_conv_mma_accepts(const struct kvr_conv_shape *c, const struct kvr_conv_frame *frames);
 /* Launches the convolution with weights w [out, kernel, kernel, taps, in], 16-byte aligned, and
  * result y [height, width, out], 4-byte aligned. */

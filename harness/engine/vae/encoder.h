@@ -5,13 +5,15 @@
  *     KVR_TRY(kvr_vae_encode_frame(dev, "Wan2.2_VAE.pth", h, w, image, z));
  *
  * The encoder first rearranges 2 x 2 pixels into 12 channels. Four levels of two residual blocks
- * follow, and each level except the last halves height and width. The last layers have the
- * tensor names encoder.middle, encoder.head and conv1. The result is the mean of the latent
- * distribution, normalised. Causal convolutions read zeros before the video's first frame, and the
- * temporal convolutions between levels are skipped for that frame.
+ * follow, and each level except the last halves height and width. The last layers are a residual
+ * block, attention, a residual block (tensors encoder.middle), a norm, a 3 x 3 x 3 causal
+ * convolution (encoder.head) and a 1 x 1 convolution (conv1). The result is the mean of the latent
+ * distribution, normalised per channel by the constants of vae_layout.h. Causal convolutions read
+ * zeros before the video's first frame, and the temporal convolutions between levels are skipped
+ * for that frame.
  *
- * A convolution with stride 2 is computed with stride 1, and only the pixels in odd rows and odd
- * columns are used. Accumulation is F32. */
+ * The encoder computes a convolution with stride 2 as one with stride 1, and uses only the pixels
+ * in odd rows and odd columns. Accumulation is F32. */
 #ifndef KVR_VAE_ENCODER_H
 #define KVR_VAE_ENCODER_H
 
@@ -27,13 +29,14 @@ enum kvr_status kvr_vae_encode_frame(struct kvr_dev *dev, const char *path, int 
 /* Memory use and floating-point operations of encoding one image. The weights of only one layer at
  * a time are in memory. */
 struct kvr_vae_encoder_cost {
-    size_t frames, scores; /* bytes of activations, and of attention scores for n_threads threads */
+    size_t frames, scores; /* bytes. frames: activations; scores: attention scores that n_threads
+                            * CPU threads hold */
     size_t layer;          /* bytes of the largest layer's weights */
     double flop;           /* floating-point operations, excluding multiplications by the zero
                             * frames before the first frame */
 };
-/* Calculates the memory use and the operations of the published encoder, whose base width is 160
- * channels. Returns false if no encoder has this number of latent channels. */
+/* Calculates the memory use and the floating-point operations of Wan 2.2's published encoder, whose
+ * base width is 160 channels. Returns false if no encoder has this number of latent channels. */
 bool kvr_vae_encoder_cost(int channels, int latent_h, int latent_w, int n_threads,
                           struct kvr_vae_encoder_cost *out);
 /* Like kvr_vae_encoder_cost, for another base width. */

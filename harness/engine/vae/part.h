@@ -8,9 +8,9 @@
 #include "harness/engine/vae/vae.h"
 #include "harness/files/weights/weights.h"
 
-/* Reads a tensor of the file as F32 into host memory that `dev` accounts for; -1 in `shape` matches
- * any extent. Returns KVR_ENAN with the tensor's name and the element's index if a value is not
- * finite. */
+/* Reads the tensor `name` of the file as F32 into host memory, which kvr_dev_host(dev) allocates.
+ * The tensor must have the extents shape [n_dims], where -1 allows any extent. Returns KVR_ENAN
+ * with the tensor's name and the element's index if a value is not finite. */
 enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *dev, const char *name,
                               int n_dims, const int64_t *shape, struct kvr_array *out);
 
@@ -27,7 +27,7 @@ enum kvr_status kvr_part_fetch(struct kvr_dev *dev, enum kvr_dtype type, int64_t
 size_t kvr_part_fetch_bytes(enum kvr_dtype type, int64_t n);
 
 /* Synchronizes the device, copies the decoded frame rgb [n] as F32 to the buffer `host`, and calls
- * `frame` with the copy. If `host` is empty, rgb must be F32 in host memory and is not copied. If
+ * `frame` with the copy. If host->p is NULL, rgb must be F32 in host memory and is not copied. If
  * `frame` is NULL, only the device is synchronized. */
 enum kvr_status kvr_part_emit(struct kvr_dev *dev, enum kvr_dtype type, const struct kvr_buf *host,
                               int64_t n, const void *rgb, kvr_vae_frame_fn *frame, void *ctx);

@@ -6,12 +6,12 @@
  *     kvr_tae_close(&t);                          1 frame, then 4 per latent frame
  *
  * TAEHV is the Tiny AutoEncoder for Hunyuan Video (Ollin Boer Bohan, github.com/madebyollin/taehv,
- * 2025). The weights taew2_1 decode Wan 2.1's latents without scaling by mean and standard
- * deviation. TAEHV has neither norms nor attention. Each of its three lower resolutions has three
- * blocks, and each block combines a frame with its predecessor by three convolutions. After the
- * three blocks of a resolution, height and width double. The number of frames doubles only after
- * the second and the third resolution. Of the four frames decoded from a clip's first latent frame,
- * only the last is output.
+ * 2025). With the weights taew2_1, TAEHV decodes Wan 2.1's normalised latents, as the DiT outputs
+ * them. TAEHV has neither norms nor attention. Of its four resolutions, each of the first three has
+ * three residual blocks. The first of a block's three convolutions reads the current frame and the
+ * previous frame of the same resolution. After the three blocks of a resolution, height and width
+ * double. The number of frames doubles only after the second and the third resolution. Of the four
+ * frames decoded from a clip's first latent frame, only the last is output.
  *
  *     z <- 3 tanh(z / 3);  block: x <- relu(x + conv4(relu(conv2(relu(conv0([x, x before]))))))
  *

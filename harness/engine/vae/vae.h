@@ -6,19 +6,20 @@
  *     kvr_vae_close(&v);                                 1 frame, then 4 per latent frame
  *
  * The decoder stores the last two input frames of all 32 temporal convolutions. Decoding frame by
- * frame therefore gives the same result as decoding the whole clip. The two temporal convolutions
- * that double the frame rate skip a clip's first latent frame. When a layer outputs two frames, the
- * first passes through all later layers before the second is computed. Only one frame per
- * resolution is therefore in memory, besides the stored inputs.
+ * frame therefore gives the same result as decoding the whole clip. Two of these convolutions
+ * double the frame rate; a clip's first latent frame bypasses both, so that it gives one frame.
+ * When a layer outputs two frames, the first passes through all later layers before the second is
+ * computed. Besides the stored input frames, only one frame per resolution is therefore in memory.
  *
  * Wan 2.2 has 48 latent channels and a spatial factor of 16; Wan 2.1 has 16 latent channels and a
  * spatial factor of 8. In Wan 2.2, each level except the last has a shortcut that adds the level's
- * input, repeated, to the level's output. The head of Wan 2.2 outputs 2 x 2 pixels per position.
- * The version is detected from the tensors in the file (vae_layout.h).
+ * input, upsampled without weights (kvr_vae_ops.spread), to the level's output. The head of Wan 2.2
+ * outputs 2 x 2 pixels per position. kvr_vae_open() detects the version by the number of latent
+ * channels of the file's tensors (vae_layout.h).
  *
  * In a BF16 decoder, frames, stored inputs, weights and biases have BF16 values, and each operation
- * rounds its result once. Attention scores, softmax weights, the norms' gains and the scaling of
- * latents stay F32.
+ * rounds its result once. Attention scores, softmax weights and the norms' gains are F32. Latents
+ * are denormalised in F32, then rounded to BF16.
  *
  * Accumulation is F32. Results do not depend on the number of threads; GPU and CPU results differ
  * by rounding. */
@@ -49,28 +50,29 @@ const char *kvr_vae_library(struct kvr_vae *v); /* kvr_conv_context_library */
 int kvr_vae_channels(const struct kvr_vae *v);  /* number of channels of a latent frame */
 int kvr_vae_scale(const struct kvr_vae *v);     /* pixels per latent in height and in width */
 
-/* Callback that receives a decoded frame y [scale latent_h, scale latent_w, 3], before clamping to
- * -1..1. The frame y is host memory, valid only during the call. */
+/* Callback that receives a decoded frame y [s * latent_h, s * latent_w, 3] before clamping to
+ * -1..1, where s is the spatial factor, 8 or 16. The frame y is host memory, valid only during the
+ * call. */
 typedef enum kvr_status kvr_vae_frame_fn(void *ctx, const float *y);
-/* Decodes the next latent frame z [channels, latent_h, latent_w] in host memory, in the
- * normalisation of the DiT's latents. Calls `frame` for each decoded frame. If `frame` returns a
- * status other than KVR_OK, decoding ends and returns that status. */
+/* Decodes the next latent frame z [channels, latent_h, latent_w] in host memory, normalised per
+ * channel to mean 0 and standard deviation 1 as the DiT outputs it. Calls `frame` for each decoded
+ * frame. If `frame` returns a status other than KVR_OK, decoding ends and returns that status. */
 enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_fn *frame,
                                void *ctx);
 
 /* Number of decoded frames of n latent frames, 1 + 4 (n - 1). */
 int kvr_vae_frames(int n_latent);
-/* Converts y [n] to bytes: floor(255 (y / 2 + 1/2)), clamped. A NaN becomes 0 and sets *finite to
- * false. */
+/* Converts y [n] to bytes: floor(255 (y / 2 + 1/2)), with y clamped to -1..1. NaN becomes 0. Sets
+ * *finite to whether all of y is finite. */
 void kvr_vae_bytes_of(const float *y, int64_t n, uint8_t *to, bool *finite);
 
 /* Memory use and floating-point operations of a decoder, calculated from the shapes of its layers.
- * Frames, stored inputs and weights have the decoder's type; biases and the norms' gains are
- * counted as F32. */
+ * Frames, stored inputs and weights have the decoder's type. Biases and the norms' gains have 4
+ * bytes each, because a BF16 decoder stores its rounded biases as F32. */
 struct kvr_vae_cost {
-    size_t weights, states, frames; /* bytes of the weights, of the stored inputs of the temporal
-                                     * convolutions (states), and of the activations of all
-                                     * resolutions with temporaries (frames) */
+    size_t weights, states, frames; /* bytes. weights: with biases and gains; states: the stored
+                                     * inputs of the temporal convolutions; frames: one frame per
+                                     * resolution, and scratch frames */
     double flop_first, flop_next;   /* floating-point operations of the first latent frame, and of
                                      * each later latent frame */
 };
@@ -79,13 +81,15 @@ struct kvr_vae_cost {
 bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, enum kvr_dtype type,
                   struct kvr_vae_cost *out);
 
-/* For tests: returns the stored inputs of temporal convolution i, n_frames frames [height, width,
- * channels], oldest first, in host memory. The returned frames are valid until the next call of
- * kvr_vae_state. */
+/* For tests: copies the stored input frames of temporal convolution i to host memory as F32. Sets
+ * frame[0], frame[1] to the *n_frames (0 to 2) copies [height, width, channels], the older first,
+ * and *n_elems to the elements per frame. The copies are valid until the next call. */
 enum kvr_status kvr_vae_state(struct kvr_vae *v, int i, const float *frame[2], int *n_frames,
                               int64_t *n_elems);
-/* A tap receives the results [height, width, channels] of all layers in order, with names from
- * "conv1" and "middle0" to "up14" and "head1". If fn is NULL, the tap is removed. */
+/* For parity checks: kvr_vae_tap() sets a callback that receives the output x of each layer or
+ * residual block as F32 [height, width, channels], n elements in host memory. The names of the
+ * outputs run from "conv2" to "head1" (vae_layout.h). If fn is NULL, kvr_vae_tap() removes the
+ * callback. */
 typedef void kvr_vae_tap_fn(void *ctx, const char *name, const float *x, int64_t n);
 void kvr_vae_tap(struct kvr_vae *v, kvr_vae_tap_fn *fn, void *ctx);
 

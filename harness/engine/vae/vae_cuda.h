@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Computes the convolution (conv.h) of frames [taps] with shape c and F32 bias [out] into y
+/* Computes a convolution of shape c (conv.h) over frames [taps], adds F32 bias [out], and writes y
  * [height, width, out]. The weights w are F32 [taps, out, kernel, kernel, in] or BF16 [out, kernel,
  * kernel, taps, in]. The kernel skips the NULL frames, which must precede the other frames. */
 void kvr_conv_cuda_run(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,

@@ -9,13 +9,15 @@
  * level. */
 enum { KVR_VAE_LEVELS = 4, KVR_VAE_BLOCKS = 14, KVR_VAE_UPS = 3 };
 
-/* A residual block; its channels `in` and `out` are multiples of the base width. */
+/* A residual block with in * base input and out * base output channels, where `base` is the base
+ * width. */
 struct kvr_vae_block_row {
     const char *name, *tap;
     int in, out, level;
 };
 
-/* The upsampling from level i to level i + 1. */
+/* The upsampling from level i to level i + 1, with in * base input and out * base output
+ * channels. */
 struct kvr_vae_up_row {
     const char *name, *tap;
     int in, out;
@@ -26,14 +28,14 @@ struct kvr_vae_layout {
     const char *name;
     int channels; /* latent channels */
     int patch;    /* the head outputs patch x patch RGB pixels, as 3 patch^2 channels */
-    /* Whether each level except the last has a shortcut, which adds the level's input, repeated and
-     * rearranged in time and space, to the level's output. */
+    /* Whether each level except the last has a shortcut, which adds the level's input, upsampled by
+     * kvr_vae_ops.spread, to the level's output. */
     bool around;
     struct kvr_vae_block_row block[KVR_VAE_BLOCKS];
     struct kvr_vae_up_row up[KVR_VAE_UPS];
     int first_block[KVR_VAE_LEVELS + 1];
-    int widest[KVR_VAE_LEVELS]; /* largest number of channels at each level */
-    const float *mean, *std;    /* [channels] */
+    int widest[KVR_VAE_LEVELS]; /* largest number of channels at each level / base width */
+    const float *mean, *std;    /* mean and standard deviation of each latent channel [channels] */
 };
 
 extern const struct kvr_vae_layout kvr_vae_2_1, kvr_vae_2_2;

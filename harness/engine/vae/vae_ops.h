@@ -5,8 +5,9 @@
  *     ops->norm(dev, n, channels, true, x, gamma, y);
  *
  * A void pointer points to elements of the table's type, F32 or BF16. BF16 operations compute in
- * F32 and round each result once. All pointers refer to memory of `dev`. On CUDA, calls are
- * asynchronous, and kvr_dev_sync() returns their errors. The functions allocate no memory. */
+ * F32 and round each result once. All pointers refer to memory of the device `dev`, the first
+ * argument of each operation. On CUDA, calls are asynchronous, and kvr_dev_sync() returns their
+ * errors. The functions allocate no memory. */
 #ifndef KVR_VAE_VAE_OPS_H
 #define KVR_VAE_VAE_OPS_H
 
@@ -37,14 +38,15 @@ struct kvr_vae_ops {
      * channels and rearranged as [out, times, 2, 2]. */
     void (*spread)(struct kvr_dev *dev, int h, int w, int in, int out, int times, int which,
                    const void *from, void *to);
-    /* Rearranges `from` [h, w, 12], with 12 values in order (channel, column, row), into pixels
-     * `to` [2h, 2w, 3]. */
+    /* Converts the 12 values [3 channels, 2 columns, 2 rows] at each position of `from` [h, w, 12]
+     * into 2 x 2 pixels of `to` [2h, 2w, 3]. */
     void (*unpatch)(struct kvr_dev *dev, int h, int w, const void *from, void *to);
-    /* The inverse of unpatch: rearranges pixels `from` [2h, 2w, 3] into `to` [h, w, 12]. */
+    /* The inverse of unpatch: converts every 2 x 2 pixels of `from` [2h, 2w, 3] into 12 values of
+     * `to` [h, w, 12]. */
     void (*patch)(struct kvr_dev *dev, int h, int w, const float *from, float *to);
     /* Copies the pixels (2i + 1, 2j + 1) of `from` [2h, 2w, channels] to `to` [h, w, channels].
-     * Applied to the result of a convolution with stride 1, this operation gives the result of the
-     * same convolution with stride 2. */
+     * Applied to the result of a 3 x 3 convolution with stride 1 and zero padding on all sides,
+     * halve gives the result with stride 2 and zero padding at the bottom and on the right only. */
     void (*halve)(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to);
     /* Adds the shortcut connection around one resolution level of the encoder, for a clip's first
      * frame. The level's input is `times` frames [2h, 2w, in]: times - 1 frames of zeros, then
@@ -54,8 +56,8 @@ struct kvr_vae_ops {
     void (*gather)(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
                    float *to);
     /* Writes softmax(q k^T / sqrt(d)) v, for q, k and v in qkv [n, 3d], to out [n,d]. `out` must
-     * have room for 3 n d elements, because the CUDA version stores q, k and v there first. On the
-     * CPU, `threads` threads compute the attention. */
+     * have room for 3 n d elements, because the CUDA version stores q, k and v there first. The CPU
+     * version uses `threads` threads; the CUDA version ignores `threads`. */
     enum kvr_status (*attend)(struct kvr_dev *dev, int threads, int64_t n, int d, const void *qkv,
                               float *scores, void *out);
     /* Number of floats of attend's buffer `scores`, for n pixels of d channels. */

@@ -13,8 +13,8 @@ enum kvr_status kvr_av_begin(const struct kvr_ffmpeg **out);
  * message. */
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror);
 
-/* Returns "file:PATH". Without the prefix "file:", FFmpeg would interpret the part of a path before
- * ':' as a protocol. The caller frees the string, which is NULL if memory is exhausted. */
+/* Returns the string "file:PATH", which the caller frees, or NULL if memory is exhausted. Without
+ * the prefix "file:", FFmpeg would interpret the part of a path before ':' as a protocol. */
 char *kvr_av_url(const char *path);
 
 #endif

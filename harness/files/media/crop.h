@@ -29,8 +29,8 @@ struct kvr_crop {
  * Returns KVR_EFORMAT if the track is not found. */
 enum kvr_status kvr_crop_read(struct kvr_crop *out, FILE *f, int nth, const char *path);
 
-/* Crops all frames of the video. If the unit of the display size is known, sets the video's pixel
- * aspect ratio so that players display the cropped frame at this size. Returns KVR_EFORMAT and
+/* Crops all frames of the video. If display_unit is not 4 (unknown), sets the video's pixel aspect
+ * ratio so that players display the cropped frame at the display size. Returns KVR_EFORMAT and
  * leaves the video unchanged if the crop would remove all pixels. */
 enum kvr_status kvr_crop_apply(const struct kvr_crop *c, struct kvr_video *v, const char *path);
 

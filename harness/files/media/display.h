@@ -13,9 +13,9 @@
 #include "harness/files/media/av.h"
 #include "harness/files/media/media.h"
 
-/* The stored pixel (x, y) is displayed at (xx x + xy y, yx x + yy y), plus an offset that makes all
- * positions nonnegative. Each coefficient is 0, 1 or -1, and each row and column of the matrix has
- * one nonzero coefficient. */
+/* The stored pixel (x, y) is displayed at (xx * x + xy * y, yx * x + yy * y), plus an offset that
+ * makes all coordinates nonnegative. Each coefficient is 0, 1 or -1, and each row and column of the
+ * matrix has one nonzero coefficient. */
 struct kvr_display {
     int xx, xy, yx, yy;
 };

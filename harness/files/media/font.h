@@ -13,8 +13,8 @@ struct kvr_canvas {
 };
 
 /* Draws at most the first `max_chars` characters of `text`, clipped to the canvas. (x, y) is the
- * upper left corner of the text. Each dot of the font is drawn as `scale` x `scale` pixels. A
- * character outside ASCII is drawn as one '?'. */
+ * upper left corner of the text. Each dot of the font is drawn as `scale` x `scale` pixels. A UTF-8
+ * character outside ASCII 32 to 126 is drawn as '?'. */
 void kvr_font_draw(struct kvr_canvas *c, int x, int y, int scale, const uint8_t colour[3],
                    const char *text, int max_chars);
 

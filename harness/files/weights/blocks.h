@@ -39,8 +39,8 @@ struct kvr_gguf_type {
     const char *name;
     enum kvr_dtype dtype;           /* element type of a plain type, or KVR_N_DTYPES for a
                                      * block-quantized type */
-    const struct kvr_quant *blocks; /* format of a block-quantized type, or NULL if the type is
-                                     * plain or its block format is not supported */
+    const struct kvr_quant *blocks; /* block format; NULL for a plain type, and for a
+                                     * block-quantized type that kvreel cannot dequantize */
 };
 const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number); /* NULL: unknown */
 /* Finds a block format by its name, such as "Q4_1"; returns NULL if that format is not

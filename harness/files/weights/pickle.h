@@ -92,8 +92,7 @@ enum kvr_status kvr_pickle_read(struct kvr_pickle *p, const char *where, const u
                                 size_t n, size_t *used);
 void kvr_pickle_free(struct kvr_pickle *p);
 
-/* Returns the value of `key` in `dict`, or NULL if `dict` is not a DICT or lacks that key. `key`
- * must consist of ASCII letters. */
+/* Returns the value of `key` in `dict`, or NULL if `dict` is not a DICT or lacks that key. */
 const struct kvr_pk_node *kvr_pickle_get(const struct kvr_pickle *p, const struct kvr_pk_node *dict,
                                          const char *key);
 
