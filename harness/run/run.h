@@ -120,9 +120,10 @@ struct kvr_run_summary {
                              * the database (0: unknown) */
     int64_t estimate_ns;    /* wall time of the cells of to_run, estimated from cells in the
                              * database (0: unknown) */
-    /* Predicted costs (estimate.h). Only a dry run computes these costs, and only if the database
-     * has no measured cells. Costs that are not computed or are unknown are 0. The field flop is
-     * the total number of FLOPs; flop_per_s is the measured FLOP/s of this machine. */
+    /* The fields from flop to frames_bytes are predicted costs (estimate.h). Only a dry run
+     * computes them, and only if the database has no measured cells. Costs that are not computed or
+     * are unknown are 0. The field flop is the total number of FLOPs; flop_per_s is the measured
+     * FLOP/s of this machine. */
     double flop, flop_per_s;
     int64_t predicted_bytes;                        /* peak memory of KV cache and weights over all
                                                      * cells, in bytes */

@@ -33,9 +33,9 @@ struct runner {
     struct kvr_config config;
     struct kvr_sweep sweep;
     char **packs;       /* [n_models]: path of the embeddings of the model's prompts (encode.h) */
-    char (*stamps)[65]; /* [n_models]: digest of the files' sizes and times (kvr_model_stamp) */
+    char (*stamps)[65]; /* [n_models]: digest of the model's files (kvr_model_stamp) */
     struct kvr_job *jobs;
-    int *order;
+    int *order; /* indices of all cells in start order (order.h) */
     struct kvr_store *store;
     struct kvr_session session;
     struct kvr_retries retries;
@@ -43,7 +43,7 @@ struct runner {
     char plan_id[KVR_KEY_LEN];
     struct kvr_progress progress;
     struct worker *workers;
-    int n_workers, n_running, next; /* next: index in `order` before which no job is waiting */
+    int n_workers, n_running, next; /* next: no job before order[next] waits to start */
     int n_started, n_drift;         /* numbers of started cells and of drift measurements */
     int64_t drift_ns[N_DRIFT];
     int64_t t0_ns, ns_done; /* start time of the run; sum of finished cells' times */
@@ -63,8 +63,9 @@ struct runner {
 
 void kvr_runner_timestamp(char out[32]);
 
-/* Stores an attempt at a cell, with its baseline, session, start and end. Without a start time, the
- * end is stored as the start. */
+/* Stores an attempt at a cell, with the key of the baseline that its frames are compared with, the
+ * session, and the attempt's start and end time. Without a start time, the end is stored as the
+ * start. */
 enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j,
                                          const struct kvr_attempt *tried, struct kvr_verdict *v);
 
@@ -76,13 +77,13 @@ enum kvr_status kvr_runner_store_unsupported(struct runner *r);
 
 enum kvr_status kvr_runner_settle(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v);
 
-/* Stores properties of the session. The start time in ns orders sessions that start in the same
- * second. The options filter, limit, budget and shard let `kvreel status` report a restricted
- * run. */
+/* Stores the session's output folder, start time in ns, state "running", plan hash and options. The
+ * start time in ns orders sessions that start in the same second. The options filter, limit, budget
+ * and shard let `kvreel status` report a restricted run. */
 enum kvr_status kvr_runner_record_session(struct runner *r);
 
-/* Stores the UUIDs of the GPUs that cells may use. They are among the facts that identify the
- * machine. */
+/* Stores the UUIDs of the GPUs that cells may use. The session's machine hash covers them
+ * (kvr_session_identify). */
 enum kvr_status kvr_runner_record_gpus(struct runner *r);
 
 /* Stores the version of NVML, or the reason why it is unavailable, and the GPUs' clock, power and
@@ -124,7 +125,7 @@ enum kvr_status kvr_runner_finish_drift(struct runner *r, struct worker *w);
 
 enum kvr_status kvr_runner_judge_drift(struct runner *r);
 
-/* Excludes repeats that are unnecessary because of the results of earlier runs. */
+/* Excludes cells for which stored results already meet the stop rule `until` (kvr_is_enough). */
 enum kvr_status kvr_runner_find_enough(struct runner *r);
 
 enum kvr_status kvr_runner_fill_workers(struct runner *r);
@@ -133,8 +134,8 @@ enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_s
 
 enum kvr_status kvr_runner_catch_signals(struct runner *r);
 
-/* Removes pending stop signals and restores the signal mask. A signal still pending would kill the
- * process. */
+/* Discards pending stop signals, then restores the signal mask. Without the discard, unblocking a
+ * pending signal would kill the process. */
 void kvr_runner_release_signals(struct runner *r);
 
 enum kvr_status kvr_runner_loop(struct runner *r);
@@ -164,13 +165,14 @@ void kvr_runner_apply_limit(struct runner *r);
 
 enum kvr_status kvr_runner_open_store(struct runner *r);
 
-/* Counts timed cells without repeats: with `repeats: 1` a timed cell has one sample. */
+/* Counts in summary->timed_once the cells to run whose times get no confidence interval, because
+ * `repeats` is 1. */
 void kvr_runner_count_timed_once(struct runner *r);
 
-/* Sets the predicted cost of each cell from the database that the option `costs` names: the time of
- * similar cells. Without similar cells, the cost is the cell's FLOPs divided by the mean FLOP/s of
- * the cells with known times. No other database is read, so every machine computes the same
- * shards. */
+/* Sets the predicted cost of each cell to the mean time of matching cells (struct kvr_like) in the
+ * database that the option `costs` names. Without matching cells, the cost is the cell's FLOPs
+ * divided by the mean FLOP/s of the cells that have matches. Without any matches, all costs remain
+ * FLOPs. No other database is read, so every machine computes the same shards. */
 enum kvr_status kvr_runner_cost_by_history(struct runner *r);
 
 #endif

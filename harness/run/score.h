@@ -21,16 +21,16 @@ struct kvr_score_input {
                                              * shorter (struct kvr_metric_input) */
     int prefix_step;                        /* metrics are also computed over the first 1, 2, 3, ...
                                              * times this number of frames */
-    const struct kvr_metric_prompt *prompt; /* words of the prompt, for the metric prompt_score
-                                             * (NULL: unknown) */
+    const struct kvr_metric_prompt *prompt; /* prompt as vocabulary words per chunk, for the metric
+                                             * prompt_score (NULL: unknown) */
     const char *video, *frames, *reference; /* paths of the cell's files, passed to external
                                              * programs (NULL: no such file) */
 };
 
-/* Returns the number of frames for kvr_score_input.prefix_step. For decoded videos it is 50, as in
- * the published study that kvreel reproduces. For latent frames it is the largest multiple of the
- * chunk length up to 50 / 4 = 12, because a latent frame stands for four decoded frames. A chunk
- * length above 12 is returned unchanged. */
+/* Returns prefix_step of struct kvr_score_input: the number of frames by which the scored prefixes
+ * of a video grow. For decoded videos it is 50, as in the published study that kvreel reproduces.
+ * For latent frames it is the largest multiple of the chunk length up to 50 / 4 = 12, because a
+ * latent frame stands for four decoded frames. A chunk length above 12 is returned unchanged. */
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
 /* Paths of the weights of learned metrics in a data folder (harness/plan/find.h):
@@ -46,10 +46,11 @@ void kvr_score_name_weights(struct kvr_metric_input *in, const struct kvr_score_
 
 /* Computes the metrics as a JSON array of {name, unit, n, value, extra, missing, series}. If there
  * is ground truth, each metric NAME that has a variant NAME_truth is also computed against the
- * ground truth. This variant excludes the given frames, which are copies of the ground truth: their
- * entries in the series are NULL. If a variant NAME_truth is requested without ground truth, its
- * value is NULL, with a reason in `missing`. If an external program fails, its score is NULL, with
- * a reason in `missing`. If a built-in metric fails, the function returns its status. */
+ * ground truth. This variant excludes the first in->given frames, which are copies of the ground
+ * truth: their entries in the metric's per-frame `series` are NULL. If a variant NAME_truth is
+ * requested without ground truth, its value is NULL, with a reason in `missing`. If an external
+ * program fails, its score is NULL, with a reason in `missing`. If a built-in metric fails, the
+ * function returns its status. */
 enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out);
 
 /* Like kvr_score(), for a cell without frames: all values are NULL, with the reason `why` in

@@ -1,6 +1,6 @@
 /* spawn.h - starts this program as a worker process in its own process group.
  *
- *     KVR_TRY(kvr_child_start(&c, request, strlen(request), threads));
+ *     KVR_TRY(kvr_child_start(&c, request, strlen(request), threads, gpu));
  *     ... poll c.out and c.err, kvr_child_read(&c) when they are ready ...
  *     if (kvr_child_reap(&c, &status))  after SIGCHLD
  *         ... c.answer [c.n_answer], c.tail ...
@@ -21,8 +21,9 @@
 enum {
     KVR_TAIL_MAX = 4096,
     KVR_ANSWER_MAX = 64 << 20,
-    KVR_LIFE_FD = 3, /* number of the worker's file descriptor for a pipe that closes when the
-                      * parent ends; also passed as the environment variable KVREEL_LIFE */
+    KVR_LIFE_FD = 3, /* the worker's file descriptor for the read end of a pipe, whose write end
+                      * closes when the parent ends; the worker's environment variable KVREEL_LIFE
+                      * contains this number */
 };
 
 struct kvr_child {

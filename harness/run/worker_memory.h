@@ -30,7 +30,7 @@ struct kvr_worker_memory {
                                   * `why` */
     char why[200], uuid[KVR_UUID_LEN];
     size_t held; /* bytes that the rollout's device handle keeps reserved while a second handle
-                  * decodes; included in the pool bytes of later phases */
+                  * decodes; added to the pool bytes of later phases */
     int n;
     struct kvr_memory_phase {
         const char *name; /* borrowed: a literal */
@@ -42,8 +42,9 @@ struct kvr_worker_memory {
 enum kvr_status kvr_worker_memory_open(struct kvr_worker_memory *m, struct kvr_dev *dev);
 enum kvr_status kvr_worker_memory_end(struct kvr_worker_memory *m, struct kvr_dev *dev,
                                       const char *phase);
-/* Sets m->held to the bytes that the memory pool of `dev` has reserved. If later phases use another
- * device handle of the process, their pool bytes include m->held. */
+/* Sets m->held to the bytes that the memory pool of `dev` has reserved. Call it before a phase that
+ * runs on another device handle: that handle's pool does not contain these bytes, so
+ * kvr_worker_memory_end() adds them. */
 enum kvr_status kvr_worker_memory_hold(struct kvr_worker_memory *m, struct kvr_dev *dev);
 enum kvr_status kvr_worker_memory_answer(const struct kvr_worker_memory *m, json_t *answer);
 void kvr_worker_memory_close(struct kvr_worker_memory *m);

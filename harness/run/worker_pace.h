@@ -24,10 +24,10 @@ struct kvr_worker_pace {
     char missing[KVR_N_DECODERS][512]; /* why the decoder was not measured ("": it was measured) */
 };
 
-/* Runs one more rollout per decoder. For a model with random weights and no decoder file, a random
- * decoder is written to out_dir/drawn. If `overlap_threads` is not 0, decoding overlaps the rollout
- * and uses this number of CPU threads. If a decoder does not fit into device memory, its metrics
- * have no value. After any other error the cell fails. */
+/* Runs one more rollout per decoder. For a model with random weights and no decoder file, writes a
+ * decoder file with random weights to out_dir/drawn. If `overlap_threads` is not 0, decoding
+ * overlaps the rollout and uses this number of CPU threads. If a decoder does not fit into device
+ * memory, its metrics have no value. After any other error the cell fails. */
 enum kvr_status kvr_worker_pace_run(struct kvr_worker_pace *p, struct kvr_dev *dev,
                                     const struct kvr_scheme *scheme,
                                     const struct kvr_rollout_request *req, const char *model_dir,

@@ -1,12 +1,12 @@
-/* worker_trace.h - opens the trace for a cell that replays it, and adds the cell's results to the
- * worker's JSON answer.
+/* worker_trace.h - opens the trace (recorded queries, keys and values) for a cell that replays the
+ * trace, and adds the cell's results to the worker's JSON answer.
  *
  *     struct kvr_trace *t;
  *     ... req.path and req.attend are set ...
  *     KVR_TRY(kvr_worker_trace_open(&t, spec, request, &set, &req));
  *     KVR_TRY(kvr_worker_trace_warm_up(dev, scheme, &req, set.warmup, answer));
  *     ... kvr_replay_run(dev, scheme, &req, NULL, NULL, &result) ...
- *     KVR_TRY(kvr_worker_trace_answer(&result, answer));
+ *     KVR_TRY(kvr_worker_trace_answer(&req, &result, answer));
  *     kvr_trace_close(&t); */
 #ifndef KVR_RUN_WORKER_TRACE_H
 #define KVR_RUN_WORKER_TRACE_H

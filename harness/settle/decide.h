@@ -21,8 +21,8 @@
 #include "harness/run/run.h"
 
 struct kvr_decide_summary {
-    struct kvr_run_summary run; /* summary of the sweep's last round, except for `ok` and `failed`,
-                                 * which are totals over all rounds */
+    struct kvr_run_summary run; /* summary of the last look, except for `ok` and `failed`, which
+                                 * are totals over all looks */
     int looks, pairs, open;     /* number of interim analyses, of pairs, and of pairs without a
                                  * verdict */
     int most;                   /* total number of available prompts in all suites */

@@ -38,8 +38,8 @@
 
 struct kvr_settle_options {
     const char *ledger;     /* NULL: results/claims.yaml */
-    const char *db, *out;   /* path of the database; output folder of all rounds, for sweep files
-                             * and frames */
+    const char *db, *out;   /* db: path of the database; out: output folder for sweep files and
+                             * frames */
     const char *const *ids; /* claims, NULL-terminated (NULL: all) */
     int budget_s; /* time limit of kvr_settle in seconds (0: unlimited); a rollout starts only if it
                    * would finish within the limit */
@@ -70,8 +70,8 @@ struct kvr_settle_summary {
 enum kvr_status kvr_settle(const struct kvr_settle_options *options,
                            struct kvr_settle_summary *out);
 
-/* Sets the field `hidden` of every claim whose id is not in `ids`. If `ids` is NULL, no claim is
- * hidden. */
+/* Sets the field `hidden` of every claim whose id is not in `ids`, so that kvr_settle measures only
+ * the claims in `ids`. If `ids` is NULL, no claim is hidden. KVR_ENOTFOUND: unknown id. */
 enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids);
 
 /* Returns the target number of prompts of a claim. The target is n_needed, the estimated number of
