@@ -111,7 +111,7 @@ START_TEST(faults_are_seen)
         { RIGHT, 1e-7, KVR_OK, NULL },
         { LAST_BIT, 0, KVR_ETOLERANCE, "byte" },
         { LAST_BIT, 2e-7, KVR_OK, NULL },
-        { LAST_BIT, 1e-9, KVR_ETOLERANCE, "the error is" },
+        { LAST_BIT, 1e-9, KVR_ETOLERANCE, "the relative error is" },
         { NAN_LOST, 0, KVR_ETOLERANCE, "fill nan" },
         { NAN_LOST, 1e9, KVR_ETOLERANCE, "fill nan" },
         { NAN_MADE, 1e9, KVR_ETOLERANCE, "fill plain" },

@@ -85,7 +85,7 @@ done
 jq '{ (input_filename | sub(".*/"; "")): (if .data_dependent then
     (if .depends | startswith("which tokens stay") then .nominal_bytes_max / .layers
      elif .depends | startswith("how many tokens stay") then .nominal_bytes_max
-     elif .depends | startswith("outliers and entropy-coded bytes") then .nominal_bytes_max - .nominal_bytes
+     elif .depends | startswith("the numbers of outliers and of entropy-coded bytes") then .nominal_bytes_max - .nominal_bytes
      else 0 end)
     else null end) }' predicted/* | jq -s add >miss.json
 json "every method is predicted" --slurpfile miss miss.json \
