@@ -25,7 +25,7 @@ struct kvr_job {
     char frames_sha256[65];
     bool expect_same_frames; /* whether the cell is rerun only because its frames file is missing or
                               * damaged; its new frames must then equal the original frames */
-    int tries;               /* number of retries of the cell in this run */
+    int tries;               /* number of times that this run has retried the cell so far */
     bool enough;             /* whether the stop rule `until` makes the cell unnecessary */
     bool to_score;           /* whether the cell is DONE, but new metrics must be computed from its
                               * frames */
@@ -39,8 +39,9 @@ struct kvr_retries {
     int most[KVR_N_OUTCOMES];
 };
 
-/* Parses a list such as "SIGNAL:2,TIMEOUT:1"; NULL means no retries. Returns KVR_EINVAL if the list
- * is malformed, or names a deterministic outcome, which a retry would reproduce. */
+/* Parses a list of outcomes and their maximum numbers of retries, such as "SIGNAL:2,TIMEOUT:1".
+ * NULL means no retries. Returns KVR_EINVAL if the list is malformed, or names a deterministic
+ * outcome, which a retry would reproduce. */
 enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text);
 
 /* Sets *out to an array of one job per cell, in the order of the sweep; the caller frees *out.

@@ -31,7 +31,8 @@ struct kvr_machine {
         double mhz;
     } fastest[KVR_MAX_DEVICES];  /* fastest clock observed on each GPU, in MHz; an entry with uuid
                                   * "" ends the list */
-    struct kvr_gpu_states *gpus; /* NVML's handle (NULL: no GPU, or no NVML) */
+    struct kvr_gpu_states *gpus; /* handle for queries of GPUs (gpu_state.h); NULL: NVML is
+                                  * unavailable or was not requested */
     char nvml[256];              /* NVML's version, or why NVML is unavailable, or "" if NVML was
                                   * not requested */
 };
@@ -46,8 +47,9 @@ struct kvr_disturbance {
     char uuid[KVR_UUID_LEN];                         /* "": no GPU */
     double busy_before, others; /* busy_before: GPU utilisation before the cell; others: maximum
                                  * number of other processes on the GPU over the samples */
-    struct kvr_gpu_state gpu;   /* maximum of each GPU value over the cell's samples; for the
-                                 * throttle reasons, the union over the samples */
+    struct kvr_gpu_state gpu;   /* maximum of mhz, memory_mhz, celsius and watts over the cell's
+                                 * samples; `reasons`: union over the samples; other fields:
+                                 * values before the cell */
     struct kvr_row_watch watch[KVR_N_WATCH];
     int n_watch;
     char codes[96];

@@ -1,7 +1,7 @@
 /* gpus.h - a lock per GPU, so that each GPU runs at most one cell (one measured run) at a time,
  * even if several kvreel processes share the machine.
  *
- *     kvr_gpus_open(&g, uuid, n);                     without GPUs every take gives at = -1
+ *     kvr_gpus_open(&g, uuid, n);                     without GPUs, at is always -1
  *     KVR_TRY(kvr_gpu_acquire(&g, &at, &taken));
  *     if (taken) ... kvr_gpus_uuid(&g, at) ... kvr_gpu_release(&g, at);
  *     kvr_gpus_close(&g);

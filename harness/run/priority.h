@@ -7,24 +7,26 @@
 
 /* Sorts `order` by descending information per cost; ties keep their order. The information of one
  * more prompt is the decrease of the variance of a method's mean over n prompts, s^2 (1/n - 1/(n +
- * 1)). If costs are equal, every method therefore gets its first prompt before any method gets a
- * second. In timed sweeps a repeat has the same information as a prompt; in untimed sweeps repeats
- * come last. Timed cells whose costs differ by less than a factor of two keep the sweep's order. A
- * baseline precedes the first cell that needs it. */
+ * 1)). The standard deviation s over prompts is assumed to be equal for all methods. If costs are
+ * equal, every method therefore gets its first prompt before any method gets a second. In timed
+ * sweeps a repeat has the same information as a prompt; in untimed sweeps repeats come last. Costs
+ * of timed cells are rounded to powers of two, so cells with similar costs keep the sweep's order.
+ * A baseline precedes the first cell that needs it. */
 enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep,
                                        const struct kvr_job *jobs);
 
 /* Sets *yes to true if the rollout's time is known precisely enough without this cell. The cell
  * must be the seventh or a later repeat, and at least six repeats must have valid times
- * (kvr_store_times). The confidence interval of the median of these times must have a relative
- * width of at most `until`. */
+ * (kvr_store_times). The confidence interval of the median of these times, divided by the median,
+ * must have a width of at most `until`. The callback `width` computes this relative width. */
 enum kvr_status kvr_time_is_known(struct kvr_store *s, const struct kvr_session *session,
                                   const struct kvr_cell *cell, double until, kvr_width_fn *width,
                                   bool *yes);
 
-/* Sets *yes to true if the config's stop rule (`until`) makes cell `at` unnecessary. If this cell
- * is a baseline, all waiting cells that need it must also be unnecessary. *yes is false if the
- * config has no stop rule, the callback `width` is NULL, or there is no database (`s` is NULL). */
+/* Sets *yes to true if the config's stop rule makes cell `at` unnecessary: kvr_time_is_known is
+ * true for the maximum relative width `until` of the config. If this cell is a baseline, all
+ * waiting cells that need it must also be unnecessary. *yes is false if the config has no stop
+ * rule, `width` is NULL, or there is no database (`s` is NULL). */
 enum kvr_status kvr_is_enough(struct kvr_store *s, const struct kvr_session *session,
                               const struct kvr_sweep *sweep, const struct kvr_job *jobs, int at,
                               kvr_width_fn *width, bool *yes);

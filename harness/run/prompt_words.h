@@ -10,8 +10,8 @@
 
 struct kvr_prompt_words {
     struct kvr_metric_prompt prompt;
-    const char **word; /* words [n_chunks, n_slots], n_slots words per chunk. The array is
-                        * owned; the model config owns the strings. */
+    const char **word; /* words [n_chunks, n_slots], n_slots words per chunk. The struct owns the
+                        * array; the model config owns the strings. */
     char probe[PATH_MAX];
 };
 

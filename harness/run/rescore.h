@@ -35,7 +35,8 @@ struct kvr_rescore_summary {
 
 /* Computes the metrics that the stored cells lack. The results of one cell are written in one
  * transaction. If a cell fails, it is counted in `failed` and the remaining cells continue. Returns
- * KVR_ENOTFOUND if the database or a metric does not exist. */
+ * KVR_ENOTFOUND if the database does not exist, and KVR_EUNSUPPORTED if a metric does not exist in
+ * this build. */
 enum kvr_status kvr_rescore(const struct kvr_rescore_options *o, struct kvr_rescore_summary *out);
 
 #endif

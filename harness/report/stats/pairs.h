@@ -49,9 +49,10 @@ enum kvr_status kvr_holm(const double *p, int m, double *adjusted);
  * and c->ci excludes 0. */
 bool kvr_separable(const struct kvr_comparison *c, double adjusted);
 
-/* Returns the smallest number of pairs n >= KVR_PAIRS_MIN that makes kvr_separable possible in a
- * table of m comparisons. The smallest p-value of n pairs is 2^(1 - n), and Holm's method compares
- * it with (1 - level) / m. */
+/* Returns the smallest number of pairs n >= KVR_PAIRS_MIN with which kvr_separable can return true
+ * in a table of m comparisons at confidence level `level`. The p-value of n pairs is at least
+ * 2^(1 - n), and Holm's method rejects the smallest of m p-values if it is at most
+ * (1 - level) / m. */
 int kvr_pairs_needed(int m, double level);
 
 #endif

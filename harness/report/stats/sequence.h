@@ -21,8 +21,8 @@
  *
  * The t statistic is biased for skewed data. E(m) therefore uses, instead of z = |mean - m| / sd,
  * the smaller of z and its Hall transformation h(z) (stats.h). Mean and standard deviation sd are
- * those of the sample. The skewness g in h is the smaller of 0 and the sample skewness G1, minus
- * the standard error of G1 under normality. A negative g stands for a longer tail towards m, for
+ * those of the sample. The skewness g in h is min(G1, 0) minus the standard error of G1 under
+ * normality, where G1 is the sample skewness. A negative g stands for a longer tail towards m, for
  * which t is anti-conservative.
  *
  *     h(z) = z + g z^2 / 3 + g^2 z^3 / 27 + g / (6n),  g = min(G1, 0) - sqrt(6 n (n - 1) / ((n - 2)
@@ -67,18 +67,19 @@ enum kvr_region { KVR_ABOVE, KVR_BELOW, KVR_WITHIN };
 void kvr_sequence_region(const struct kvr_sequence *s, double margin, enum kvr_region *region,
                          double *log_e);
 
-/* Sets [*lo, *hi] to the confidence sequence {m: log E(m) < log_e}; its bounds are infinite if n is
- * too small. */
+/* Sets [*lo, *hi] to the confidence sequence, the set of all means m with log E(m) < log_e. A bound
+ * is infinite if n is too small for log E(m) to reach log_e at any finite m. */
 void kvr_sequence_interval(const struct kvr_sequence *s, double log_e, double *lo, double *hi);
 
 /* Returns the smallest n at which the evidence of kvr_sequence_region would reach `log_e`, if mean,
- * standard deviation and skewness stay as in `s`. Returns INFINITY if no n below 1e7 suffices. */
+ * standard deviation and skewness stay as in `s`. Returns INFINITY if no n below 1e7 suffices, and
+ * NAN if `s` has fewer than KVR_SEQUENCE_MIN values. */
 double kvr_sequence_needed(const struct kvr_sequence *s, double margin, double log_e);
 
-/* Runs the e-BH procedure (Wang and Ramdas 2022) on the evidence log_e [m]; NaN entries are
- * ignored. Sets rejected [i] if null hypothesis i is rejected at false discovery rate alpha.
- * *threshold is log(m / (max(k, 1) alpha)) for k rejections: the log E that every rejected
- * hypothesis reaches. KVR_ENOMEM. */
+/* Runs the e-BH procedure (Wang and Ramdas 2022) on the evidence log_e [m]. NaN entries are ignored
+ * and not counted as claims. Sets rejected [i] if null hypothesis i is rejected at false discovery
+ * rate alpha. For k rejections among n claims, *threshold is log(n / (max(k, 1) alpha)): the log E
+ * that every rejected hypothesis reaches. KVR_ENOMEM. */
 enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *rejected,
                          double *threshold);
 

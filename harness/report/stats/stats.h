@@ -28,7 +28,8 @@ double kvr_median(const double *x, int n);         /* median, from a sorted copy
                                                     * or out of memory) */
 
 /* Distribution-free confidence interval of the median: the narrowest symmetric pair of order
- * statistics with coverage `level`. With n < 6 no pair of order statistics has 95 % coverage. */
+ * statistics whose coverage is at least `level`, or the minimum and maximum if no pair has that
+ * coverage. With n < 6 no pair of order statistics has 95 % coverage. */
 enum kvr_status kvr_median_interval(const double *x, int n, double level, struct kvr_interval *out);
 
 /* Sets flag[i] if x[i] is more than 14.826 median absolute deviations from the median, which is ten
@@ -39,8 +40,9 @@ int kvr_outliers(const double *x, int n, bool *flag);
 /* Computes the confidence interval of the mean of x [n]. The interval is Student's interval,
  * extended on the side of the long tail by Hall's transformation. KVR_EINVAL: n < 2. Let m be the
  * mean, s the standard deviation (divisor n - 1), and m2 and m3 the second and third central
- * moments. G = sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5 is the skewness, and y = t / sqrt(n), where t
- * is Student's quantile of n - 1 degrees of freedom. The bounds lo and hi of the interval are:
+ * moments. The skewness is G = sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5. Let y = t / sqrt(n), where t
+ * is the (1 + level) / 2 quantile of Student's t distribution with n - 1 degrees of freedom. The
+ * bounds lo and hi of the interval are:
  *
  *     lo = m - s max(y, h(y)),  hi = m + s max(y, -h(-y)),
  *     h(y) = 3 / G (cbrt(1 + G (y - G / (6 n))) - 1).

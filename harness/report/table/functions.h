@@ -1,11 +1,12 @@
-/* functions.h - SQL functions: medians, and confidence intervals of means and medians.
+/* functions.h - SQL functions: medians, geometric means, and confidence intervals of means, medians
+ * and geometric means.
  *
  *     SELECT method, avg(ssim), mean_lo(ssim), mean_hi(ssim) FROM one_row_per_prompt GROUP BY method
  *
  * The functions are available in `kvreel query` and in every SQL statement that the functions of
  * table.h run. The confidence level is 95 % (stats.h). The input values must be independent, so
- * repeats and seeds of a prompt must be averaged first. The interval of the mean of one value is
- * NULL. The interval of the median of fewer than six values is their minimum and maximum. */
+ * repeats and seeds of a prompt must be averaged first. The interval of one value is NULL. The
+ * interval of the median of two to five values is their minimum and maximum. */
 #ifndef KVR_TABLE_FUNCTIONS_H
 #define KVR_TABLE_FUNCTIONS_H
 

@@ -50,8 +50,8 @@ enum kvr_status kvr_measured_names(char ***out);
 enum kvr_status kvr_measured_read(struct kvr_measured *out, const char *dir);
 void kvr_measured_free(struct kvr_measured *m); /* accepts {0} */
 
-/* Returns the index of the row `name` of a session, or -1 if the session has no such row with a
- * value. */
+/* Returns the index in m->row of the row `name` of a session. Returns -1 if the session has no such
+ * row, or if the value of the row is NaN (not measured). */
 int kvr_measured_row(const struct kvr_measured *m, int session, const char *name);
 
 #endif

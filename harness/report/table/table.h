@@ -37,7 +37,8 @@ struct kvr_column {
     int digits;       /* number of displayed decimals; < 0: six significant digits */
     int better;       /* direction of improvement, +1 for higher, -1 for lower, 0 for neither; LaTeX
                        * prints the best value in bold */
-    bool groups;      /* the column is a setting that groups rows (kvr_table_fold) */
+    bool groups;      /* the column is a setting; LaTeX chooses the best value among rows with equal
+                       * settings (kvr_table_fold) */
 };
 
 struct kvr_table {
@@ -63,8 +64,8 @@ void kvr_table_close(struct kvr_table **t);
  * is NULL, all columns have the default format. */
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
                                 const struct kvr_column *known);
-/* Like kvr_table_query, but first replaces the placeholders that `with` lists by their values
- * (kvr_statement_fill); `with` may be NULL. */
+/* Like kvr_table_query, but first replaces placeholders (kvr_statement_fill). `with` alternates
+ * names of placeholders and their replacements, and may be NULL. */
 enum kvr_status kvr_table_query_with(struct kvr_table **out, const char *db_path, const char *sql,
                                      const char *const *with, const struct kvr_column *known);
 /* Like kvr_table_query, for a statement written by a user, with limits on its time and memory. */
@@ -76,10 +77,10 @@ const struct kvr_value *kvr_table_at(const struct kvr_table *t, int row, int col
 double kvr_table_number(const struct kvr_table *t, int row, int column);    /* NaN: no number */
 const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": no text */
 
-/* Moves each column of `names` (ends with NULL) whose value is equal in all rows to the table's
- * note, such as "model nano, frames 42". A constant column is dropped without a note if it has no
- * value, or a default value that notes omit (kvr_setting_is_omitted). The remaining columns of
- * `names` group the rows. */
+/* Drops each column of `names` (ends with NULL) that has the same value in all rows, and appends
+ * its name and value to the table's note, for example "model nano, frames 42". Nothing is appended
+ * for a missing value, or for a default value that notes omit (kvr_setting_is_omitted). Sets
+ * `groups` of the other columns of `names`. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Drops the columns of `names` (ends with NULL) that have no value in any row. */
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);

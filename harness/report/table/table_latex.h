@@ -4,11 +4,12 @@
 
 #include "harness/report/table/table.h"
 
-/* Writes the table with the column headers `head` [n_columns], which are already escaped. Column i
- * is right-aligned if right [i] is true. A number and its interval or standard error are written to
+/* Writes the table with the column headers `head` [n_columns], and escapes them. Column i is
+ * right-aligned if right [i] is true. A number and its interval or standard error are written to
  * one table cell. In a column whose metric has a direction of improvement, the best value is bold.
- * The best value is chosen among rows of compressed methods (compression not 1) with equal
- * settings. */
+ * The best value is chosen among rows of compressed methods with equal settings. A method counts as
+ * compressed if its compression is not 1, or in a table without this column, its bits are not
+ * 16. */
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            FILE *to);
 
