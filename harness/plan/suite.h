@@ -14,8 +14,8 @@
  * prompt `cut1` are the tensors `cut1.1`, `cut1.2`, ... of the file `embeddings`, unless each shot
  * names its own tensor.
  *
- * `held_out` gives a word of the prompt's text that the model was not trained on. `kvreel settle`
- * does not use held-out prompts:
+ * `held_out` gives a word of the prompt's text; the model was not trained on this word. `kvreel
+ * settle` does not use held-out prompts:
  *
  *       - {id: mn181, text: a small red disc ..., held_out: small}
  *
@@ -94,7 +94,7 @@ struct kvr_prompt_embedding {
 
 struct kvr_prompt_line {
     const char *id, *text;
-    const char *held_out; /* a word of the text that the model was not trained on (NULL: no such
+    const char *held_out; /* word in `text`; the model was not trained on this word (NULL: no such
                            * word) */
     int index;            /* index of the prompt in its suite */
     const struct kvr_yaml_node *at;               /* YAML node of `text`, for error messages */

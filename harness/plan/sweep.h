@@ -38,19 +38,21 @@ struct kvr_model_facts {
 
 struct kvr_sweep {
     const struct kvr_config *config;
-    struct kvr_baselines *unasked;      /* added baselines (baselines.h); owned */
+    struct kvr_baselines *unasked;      /* default baselines that planning adds to the config's
+                                         * methods (baselines.h); owned */
     struct kvr_fit_cache fits;          /* solved budgets */
     struct kvr_key_options key_options; /* for each method, which options are part of its cells'
                                          * keys; filled while cells are planned */
     int n_cells;
-    struct kvr_cell *cell; /* cells [n_cells]; the cells of a group are adjacent, and the BF16 cell
-                            * of the group is first */
+    struct kvr_cell *cell; /* cells [n_cells]; cells that differ only in the method (a group) are
+                            * adjacent, and the group's BF16 cell is first */
 };
 
 /* Expands a config to cells and selects all of them. The config must outlive the sweep. `facts`
- * must have one entry per model of the config, but no entry for a trace. KVR_EINVAL: a method or
- * option is unknown, the model cannot read a prompt, or the number of frames is not a multiple of
- * the chunk length. The message gives file, line and column. A valid combination of method, model,
+ * must have one entry per model of the config; a recorded trace, which a config can replay instead
+ * of a model, needs no entry. KVR_EINVAL: a method or option is unknown, a prompt does not fit the
+ * model (for example, its embedding is too long), or the number of frames is not a multiple of the
+ * chunk length. The message gives file, line and column. A valid combination of method, model,
  * prompt and settings that cannot run becomes an UNSUPPORTED cell. */
 enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,
                                const struct kvr_model_facts *facts, int n_facts);
@@ -58,9 +60,9 @@ void kvr_sweep_free(struct kvr_sweep *s); /* accepts {0} */
 
 /* Selects the cells of shard `shard` of `n_shards` that match `filter` (NULL: all cells), and their
  * baselines. A shard's total cost (sum of kvr_cell.cost) deviates from the mean over shards by at
- * most the cost of one cell, apart from repeated baselines. If a group is split between shards, its
- * BF16 cell is in each of these shards. Shards depend only on the plan and its costs, so they are
- * the same on every machine. */
+ * most the cost of one cell, apart from repeated baselines. If a group (cells that differ only in
+ * the method) is split between shards, its BF16 cell is in each of them. Shards depend only on the
+ * plan and its costs, so they are the same on every machine. */
 enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int shard, int n_shards);
 
 #endif

@@ -22,12 +22,13 @@ struct point {
     struct kvr_settings set;
     int index[KVR_N_SETTINGS]; /* index of the setting's value in the config's list */
     int repeat;
-    int unmoved; /* index of the BF16 cell without perturbed noise */
+    int unmoved; /* index in the sweep's cells of the BF16 cell with unperturbed noise, the baseline
+                  * of BF16 cells with perturbed noise (setting `jitter`) */
     double cost; /* predicted FLOPs of one cell at this point */
 };
 
-/* Computes the cell's spec and the hashes group, rollout and key (struct kvr_cell), and `former` if
- * an earlier version of kvreel used another key. */
+/* Computes the cell's spec and its hashes `group`, `rollout` and `key` (struct kvr_cell). If an
+ * earlier version of kvreel identified the cell by another key, also sets cell->former. */
 enum kvr_status kvr_sweep_make_keys(struct kvr_cell *cell, const struct kvr_config *config,
                                     struct kvr_key_options *key_options, const struct point *p,
                                     const struct kvr_scheme *scheme);
@@ -38,13 +39,14 @@ enum kvr_status kvr_sweep_add_cell(struct kvr_sweep *s, const struct point *p,
                                    const struct kvr_config_method *m, int baseline,
                                    const char *impossible);
 
-/* Computes the video's file name from prompt and method. The key at its end makes the name unique
- * in the output folder. */
+/* Computes the video's file name from prompt and method. The first 8 digits of the cell's key are
+ * appended, so that names differ between cells in an output folder. */
 void kvr_sweep_name_video(struct kvr_cell *c);
 
-/* Compares the last cell with the earlier cells of its group, which begins at cell `first`. Returns
- * KVR_EINVAL if an earlier cell has the same label or the same key. Keys do not contain labels, so
- * a method listed under two labels would run twice and be stored once. */
+/* Compares the last cell with the earlier cells of its group (cells that differ only in the
+ * method), which begins at cell `first`. Returns KVR_EINVAL if an earlier cell has the same label
+ * or the same key. Keys do not contain labels, so a method listed under two labels would run twice
+ * and be stored once. */
 enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first);
 
 /* Checks whether the model of point `p` can generate p->set.frames frames from p->prompt. Returns

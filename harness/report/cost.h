@@ -10,19 +10,20 @@
  * allocation tags KV, META, SCRATCH and WEIGHTS. Predictions are NULL if the model's folder is
  * missing or tokens were evicted. Time columns are the runtime, its ratio to BF16 with equal
  * settings, and the time of each phase, such as encoding, decoding and attention. Times of
- * disturbed (NOISY) cells are NULL. Columns published_* have the figures that the 33-method study
- * published (results/published). Published figures are NULL for methods with options or a
+ * disturbed (NOISY) cells are NULL. Columns published_* have the values that the 33-method study
+ * published (results/published). Published values are NULL for methods with options or a
  * correction. */
 enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path);
 
-/* Makes a table of the rollouts in results/measured/GPU, with one row per method and attention
- * path, from the newest valid rollout. Further columns have the figures of the 33-method study.
- * `gpu` is a name or a folder (measured.h). The time of a disturbed (NOISY) rollout is in column
- * runtime_seen_s, and its runtime_s is NULL. Column seen_ratio is the time of every rollout,
- * disturbed or not, divided by BF16's time in the same session with the same attention path
- * (staged, fused, dense or decoded). Measurement sessions that ran modified code, not exactly their
- * recorded commit, are omitted. Column `mark` is empty for results of the newest session, and a
- * letter for results of older sessions. */
+/* Makes a table of the rollouts in results/measured/GPU, with one row per method, attention path,
+ * number of frames and window, from the newest valid rollout. Columns published_* have the values
+ * that the 33-method study published. `gpu` is the name of a folder below results/measured, or a
+ * path. The time of a disturbed (NOISY) rollout is in column runtime_seen_s, and its runtime_s is
+ * NULL. Column seen_ratio is a rollout's time, disturbed or not, divided by BF16's time in the same
+ * session with the same attention path (staged, fused, dense or decoded), frames and window.
+ * Measurement sessions that ran modified code, not exactly their recorded commit, are omitted.
+ * Column `mark` is empty for results of the newest session, and a letter for results of older
+ * sessions. */
 enum kvr_status kvr_report_cost_card(struct kvr_table **out, const char *gpu);
 extern const char *const kvr_cost_card_fold[]; /* columns for kvr_table_fold() */
 

@@ -23,27 +23,27 @@
  *     more: {metric, of, than, by, kind, forcing, suite, model, margin}    metric(of) > metric(than) + `by`, over
  *                                the prompts of both; without `than`: metric(of) > `by`
  *     less: {...}                metric(of) < metric(than) - `by`; without `than`: < `by`
- *     alike: {metric, of, than, within}    their difference is at most `within`
+ *     alike: {metric, of, than, within}    |metric(of) - metric(than)| <= `within`
  *     sql: SELECT place, sample, x         general: the mean of x is above 0; `shown_by` describes x,
  *                                `metric` or `margin` give its unit, `needs` the methods,
  *                                `kind` and `forcing` their cells
  *     ratio: {method, is}        compression ratio of Wan 1.3B's cache at 165 frames, as printed
  *     command, why               not testable on this machine, and the command that would test it
  *
- * In addition to that key, a claim may have the key `card`, which compares GPU measurements:
+ * A claim may also have the key `card` (graphics card), which defines a test with GPU measurements:
  *
  *     card: {of, than, above or below}    the ratio of two rows of results/measured is above, or below, a
  *                                number (claims_card.c); takes precedence over CPU times
- *     card: {of, on, above or below}      a row's value, on cards whose name contains `on`
+ *     card: {of, on, above or below}      a row's value, on GPUs whose name contains `on`
  *
  * Verdicts come from the sequential test of sequence.h, with a false discovery rate of 5 % (e-BH)
- * over all tests of the ledger. Claims may be tested again after every new prompt without loss of
+ * over all tested claims. Claims may be tested again after every new prompt without loss of
  * validity. A verdict is one of:
  *
  *     holds            the difference exceeds the margin in the claimed direction
- *     does not hold    it exceeds the margin in the other direction
- *     equal            within the margin
- *     futile           after at least 24 prompts, a verdict would need more than `most`
+ *     does not hold    the difference exceeds the margin in the other direction
+ *     equal            the difference is within the margin
+ *     futile           after at least 24 prompts: a verdict needs more than `most` prompts
  *     cannot be told here    undecided, or not testable on this machine; see `why`
  *
  * The equivalence margin of a claim is the larger of the ledger's margin and the effect of chaos.
@@ -85,14 +85,16 @@ enum { KVR_CLAIM_NEEDS = 8 };
 /* The GPU test of a claim compares the value of one row of results/measured/GPU/rows.csv, or the
  * ratio of the values of two rows, with a bound. */
 struct kvr_claim_card {
-    const char *of, *than; /* names of the two rows (`of` NULL: the claim has no GPU test; `than`
-                            * "": the test uses the value of row `of` instead of a ratio) */
+    const char *of, *than; /* names of the rows whose values are the ratio's numerator and
+                            * denominator (`of` NULL: the claim has no GPU test; `than` "": the
+                            * test uses the value of row `of`, not a ratio) */
     const char *on;        /* text that the GPU's name must contain, such as "H200" ("": any GPU) */
     bool above;
     double bound;
-    int n;                  /* number of measurement sessions that contain both rows */
-    double lo, hi, log_sum; /* over the ratios (or values) of these n sessions: the minimum, the
-                             * maximum, and the sum of their logarithms */
+    int n;                  /* number of measurement sessions that give a ratio (`than` "": a value
+                             * of row `of`) */
+    double lo, hi, log_sum; /* `lo`, `hi`: smallest and largest of the n ratios (`than` "": of the n
+                             * values); `log_sum`: sum of the natural logarithms of all n */
     char gpu[64];
 };
 
@@ -103,12 +105,11 @@ struct kvr_claim {
     const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": not given */
     const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods whose cells are needed to test the claim;
                                              * ends with NULL */
-    double by, within, fixed;               /* `by`: smallest difference that a `more` or `less`
-                                             * claim states; `within`: largest difference that an
-                                             * `alike` claim states; `fixed`: equivalence margin
-                                             * from the ledger, in the metric's unit */
-    double published;                       /* published difference (NaN: not published, or in
-                                             * another unit) */
+    double by, within, fixed;               /* `by`, `within`: values of these keys in the claim
+                                             * (see above); `fixed`: equivalence margin from the
+                                             * ledger, in the metric's unit */
+    double published;                       /* published difference in the metric's unit (NaN: not
+                                             * published in this unit) */
     char shown[320];                        /* description of the tested comparison, for the
                                              * table */
     bool tested;                            /* the database has cells that test the claim */
@@ -120,12 +121,13 @@ struct kvr_claim {
                               * cells of method `than` (NaN: unknown) */
     double margin;
     double figure, lo, hi; /* mean difference, and its confidence interval at the level of the e-BH
-                            * procedure */
+                            * procedure. For a GPU verdict: the geometric mean of the n ratios or
+                            * values, and the range [card.lo / 1.1, 1.1 card.hi] */
     double log_e;
     double n_needed; /* number of prompts needed for a verdict (NaN: unknown, INFINITY: no number
                       * suffices) */
-    double cost_s;   /* estimated CPU time in core seconds to measure the prompts still missing for
-                      * a verdict (NaN: unknown) */
+    double cost_s;   /* estimated seconds to run the cells of the prompts still missing for a
+                      * verdict, from the mean wall time per cell (NaN: unknown) */
     enum kvr_claim_verdict verdict;
     struct kvr_claim_card card;
     bool hidden; /* whether the table omits the claim */
@@ -144,9 +146,9 @@ struct kvr_ledger {
     struct kvr_claim *claim; /* owned */
     double threshold;        /* natural logarithm of the e-value that a verdict requires; defines
                               * the level of the confidence intervals (sequence.h) */
-    double cpu_s;            /* CPU time in seconds of all cells that test claims (NaN: no
-                              * database) */
-    int cheapest;            /* index of the cheapest open claim (-1: no claim is open) */
+    double cpu_s;            /* sum of the wall times in seconds of all OK cells in the database
+                              * (NaN: no database) */
+    int cheapest;            /* index of the undecided claim with the lowest cost_s (-1: none) */
     int n[KVR_N_CLAIM_VERDICTS];
     char two_videos[400]; /* prompts for which a BF16 rerun with slightly perturbed noise gives a
                            * clearly different video (chaos.h); metrics relative to BF16 exclude
@@ -156,8 +158,8 @@ struct kvr_ledger {
 struct kvr_claims_options {
     int most;          /* number of available prompts; a claim that needs more prompts is futile; 0
                         * means KVR_CLAIMS_MOST */
-    const char *model; /* model whose cells test the claims (NULL: the first model of `settle`, or
-                        * nano) */
+    const char *model; /* model whose cells test the claims that name no model (NULL: the model of
+                        * the first sweep in the ledger's key `settle`, or nano) */
     bool elsewhere;    /* whether to repeat the tests under the other conditions listed at the field
                         * `where` of struct kvr_claim */
 };
@@ -192,9 +194,10 @@ enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
  * `measured`. If the folder does not exist, c->card.n is 0. Errors are those of
  * kvr_measured_read. */
 enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
-/* Computes the verdict of a claim's GPU test from c->card, if that has GPU measurements. If
- * c->verdict, the verdict from the database, is KVR_CLAIM_OPEN, the GPU verdict replaces it. Any
- * other verdict on runtimes is also replaced, unless the GPU verdict is KVR_CLAIM_OPEN. */
+/* Computes the verdict of a claim's GPU test from the measurements in c->card. If c->card.n is 0,
+ * c->verdict stays unchanged. If c->verdict, the verdict from the database, is KVR_CLAIM_OPEN, the
+ * GPU verdict replaces it. Any other verdict on runtimes is also replaced, unless the GPU verdict
+ * is KVR_CLAIM_OPEN. */
 void kvr_claim_judge_card(struct kvr_claim *c);
 /* Computes the margin, verdict, n_needed and cost_s of each tested claim. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,

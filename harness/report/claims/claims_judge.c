@@ -51,8 +51,8 @@ static double seconds_of(const struct kvr_table *costs, const struct kvr_claim *
     return NAN;
 }
 
-/* Returns the CPU time in seconds to measure one more prompt with the claim's methods and with
- * BF16. */
+/* Returns the wall time in seconds to run the cells of one more prompt for the claim's methods and
+ * BF16, from the mean wall time per cell. */
 static double prompt_seconds(const struct kvr_table *costs, const struct kvr_claim *c)
 {
     double sum = 0;

@@ -25,8 +25,9 @@ struct kvr_claim_value {
     int place, pair, sample; /* `place` numbers the prompts, `pair` the combinations of prompt, seed
                               * and settings, and `sample` the combinations of prompt, seed,
                               * settings and machine */
-    int age;                 /* rank of the newest cell of the sample by finishing time, 1 for the
-                              * oldest cell of the database */
+    int age;                 /* rank of the sample's newest cell among all cells that claims may
+                              * use, in the order in which the cells finished; the first cell has
+                              * rank 1 */
     double value;
 };
 

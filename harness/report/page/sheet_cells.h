@@ -28,14 +28,14 @@ struct kvr_sheet_cells {
 
 struct kvr_sheet_origin {
     char key[33], suite[128], prompt[128]; /* key, suite and prompt id of the first method's cell */
-    int n_like;                            /* number of cells (rollouts) of the first method with
-                                            * this prompt */
+    int n_like;                            /* number of OK cells (rollouts) of methods[0] with this
+                                            * suite and prompt */
 };
 
-/* Writes the contact sheet to the file `out`. All rollouts in the sheet have outcome OK and share
- * one BF16 baseline, that of the first method's rollout. KVR_ENOTFOUND: a method has no matching
- * cell (the message suggests the nearest method), or the frames of a cell are missing. KVR_EFORMAT:
- * the frames on disk differ from the measured frames. */
+/* Writes the contact sheet to the file `out`. All rollouts in the sheet have outcome OK and the
+ * same BF16 baseline, namely the baseline of the rollout of c->methods[0]. KVR_ENOTFOUND: a method
+ * has no matching cell (the message suggests the nearest method), or the frames of a cell are
+ * missing. KVR_EFORMAT: the frames on disk differ from the measured frames. */
 enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *out,
                                    struct kvr_sheet_origin *origin);
 

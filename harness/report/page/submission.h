@@ -6,10 +6,11 @@
  *     kvr_submission_close(&s);
  *
  * The file is a tar archive (POSIX ustar) of manifest.json, results.db, environment.json (machine,
- * compiler and libraries of each session) and configs/SHA12.yaml, in this order. The manifest gives
- * the size and SHA-256 of every other member, the SHA-256 of the database's checksums
- * (store/checksum.h), and the numbers of cells, sessions and sweeps. The checksums detect damage
- * and accidental edits; they are not a signature. */
+ * compiler and libraries of each session) and configs/SHA12.yaml, in this order. SHA12 is the first
+ * 12 hexadecimal digits of the config's SHA-256. The manifest gives the size and SHA-256 of every
+ * other file in the archive, the SHA-256 of the database's checksums (store/checksum.h), and the
+ * numbers of cells, sessions and sweeps. The checksums detect damage and accidental edits; they are
+ * not a signature. */
 #ifndef KVR_PAGE_SUBMISSION_H
 #define KVR_PAGE_SUBMISSION_H
 
@@ -32,13 +33,14 @@ enum kvr_status kvr_submission_write(const char *db, const char *sweep, const ch
                                      struct kvr_submission_result *out);
 
 struct kvr_submission {
-    char *dir, *db; /* paths of a temporary folder and of the database in it (NULL: not open) */
+    char *dir, *db; /* paths of a temporary folder and of the extracted database in it; both are
+                     * NULL if no file is open */
 };
 
 /* Returns whether the file is an exported sweep. */
 bool kvr_submission_is(const char *path);
-/* Extracts an exported sweep to a temporary folder. KVR_EFORMAT: a member does not match the
- * manifest. */
+/* Extracts an exported sweep to a temporary folder. KVR_EFORMAT: the size or SHA-256 of a file in
+ * the archive differs from the manifest. */
 enum kvr_status kvr_submission_open(struct kvr_submission *out, const char *path);
 void kvr_submission_close(struct kvr_submission *s); /* accepts {0} */
 

@@ -11,15 +11,15 @@
  * more than the margin in at least one (front.h). Dominance is decided from confidence intervals of
  * paired differences over shared prompts, so it can be undecided for a pair of methods. The
  * intervals of a method that is compared with m other methods have the level 1 - 0.05 / m
- * (Bonferroni correction). For each objective they are therefore simultaneous 95 % intervals.
- * Objectives that vary between prompts are undecided if two methods share fewer than six prompts.
- * Bytes and compression are exact values without confidence intervals. The default margin of a mean
- * over prompts is kvr_chaos_margin(): the half-width of the 95 % interval of the difference that
- * amplified rounding alone causes between two means. All other default margins are 0. Only rows
- * with the same settings and machine are compared. A method without a value in some objective is
- * listed as `incomplete`. A method whose mean violates a bound of `bounds`, or whose bounded mean
- * is missing, is listed as `beyond`. `incomplete` and `beyond` methods neither dominate other
- * methods nor are dominated. */
+ * (Bonferroni correction). For each objective they are therefore simultaneous 95 % intervals. If
+ * two methods share fewer than six prompts, the interval of their difference is unbounded in
+ * objectives that vary between prompts. Bytes and compression are exact values without confidence
+ * intervals. The default margin of a mean over prompts is kvr_chaos_margin(): with 95 %
+ * probability, amplified rounding alone changes the difference of two means by less than this
+ * margin. All other default margins are 0. Only rows with the same settings and machine are
+ * compared. A method without a value in some objective is listed as `incomplete`. A method whose
+ * mean violates a bound of `bounds`, or whose bounded mean is missing, is listed as `beyond`.
+ * `incomplete` and `beyond` methods neither dominate other methods nor are dominated. */
 #ifndef KVR_PARETO_PARETO_H
 #define KVR_PARETO_PARETO_H
 
@@ -56,8 +56,8 @@ extern const struct kvr_frontier kvr_frontiers[]; /* ends with name NULL */
  * objective), then undecided methods, then all other methods. The columns of the table are method,
  * verdict (front, undecided, dominated, beyond, incomplete), the objectives, p_front (share of
  * bootstrap resamples in which no other method dominates the method), dominated_by, why, settings.
- * KVR_EINVAL: an objective or margin is malformed or unknown. KVR_ENOTFOUND: an objective has no
- * value in any cell, or there are no methods to compare. */
+ * KVR_EINVAL: an objective or margin is malformed or unknown. KVR_ENOTFOUND: no requested objective
+ * has a value, or there are no methods to compare. */
 enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_options *o);
 
 #endif

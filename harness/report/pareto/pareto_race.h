@@ -56,15 +56,16 @@ enum kvr_status kvr_objectives_margins(struct kvr_objective *list, int n,
                                        const struct kvr_pareto_options *o);
 
 struct kvr_contender {
-    const char *method, *settings; /* not owned: cells of the table `rows` or `published` of struct
-                                    * kvr_race, or literals */
+    const char *method, *settings; /* not owned: strings of `rows` or `published` in struct
+                                    * kvr_race, or string literals */
     bool baseline, complete;
     double v[KVR_OBJECTIVES_MAX];
     double bound_v[KVR_BOUNDS_MAX];
     int beyond;                      /* index of the violated bound (-1: no bound is violated) */
     int from, to;                    /* range [from, to) of the method's rows in the table */
-    int n_seeds[KVR_OBJECTIVES_MAX]; /* number of the method's samples of each objective that varies
-                                      * between prompts */
+    int n_seeds[KVR_OBJECTIVES_MAX]; /* number of the method's samples, one per prompt and seed, by
+                                      * objective; 0 if the objective does not vary between
+                                      * prompts */
     int n_rivals;                    /* number of other methods with the same settings that have all
                                       * objectives and violate no bound */
     int by, n_by;                    /* index of a method that dominates this method, preferably one
@@ -88,8 +89,9 @@ struct kvr_race {
     struct kvr_published published;
     struct kvr_contender *who;
     int n;
-    struct kvr_sample *samples; /* samples [n_asked, rows] of every requested objective; the samples
-                                 * of a method start at its row `from` */
+    struct kvr_sample *samples; /* [n_asked, rows->n_rows]: samples of each requested objective, one
+                                 * per prompt and seed; those of contender c start at index
+                                 * c->from */
     signed char *dominance;     /* values [n, n] of enum kvr_dominance; entry [i, j] is the
                                  * dominance of method i over method j */
     int n_prompts;
