@@ -54,7 +54,7 @@ END
             SELECT count(*) || ' cells of ' || count(DISTINCT method) || ' methods over ' ||
                 count(DISTINCT suite || prompt_id) || ' prompts and ' || count(DISTINCT seed) ||
                 ' seeds, models ' || group_concat(DISTINCT model) FROM cells_wide WHERE outcome = 'OK'" |
-            tail -n 1 | tr -d '\r"'); $(said "the verdicts' cells took [0-9.]+ core-hours")."
+            tail -n 1 | tr -d '\r"'); $(said "finished cells took [0-9.]+ hours of wall time")."
         two=$(said 'prompts left out of SSIM and PSNR, as their BF16 reruns diverge: ([a-z]+[0-9]+ \([0-9.]+ dB\)(, )?)+')
         [ -z "$two" ] || worst_five "${two#*: }"
     fi

@@ -66,9 +66,9 @@ static enum kvr_status note_count(const struct kvr_ledger *l, struct kvr_table *
                  l->two_videos);
         KVR_TRY(kvr_table_note(t, note));
     }
-    if (!(l->cpu_s > 0))
+    if (!(l->wall_s > 0))
         return KVR_OK;
-    snprintf(note, sizeof note, "the verdicts' cells took %.2f core-hours", l->cpu_s / 3600);
+    snprintf(note, sizeof note, "finished cells took %.2f hours of wall time", l->wall_s / 3600);
     KVR_TRY(kvr_table_note(t, note));
     if (!c)
         return KVR_OK;

@@ -146,7 +146,7 @@ struct kvr_ledger {
     struct kvr_claim *claim; /* owned */
     double threshold;        /* natural logarithm of the e-value that a verdict requires; defines
                               * the level of the confidence intervals (sequence.h) */
-    double cpu_s;            /* sum of the wall times in seconds of all OK cells in the database
+    double wall_s;           /* sum of the wall times in seconds of all OK cells in the database
                               * (NaN: no database) */
     int cheapest;            /* index of the undecided claim with the lowest cost_s (-1: none) */
     int n[KVR_N_CLAIM_VERDICTS];

@@ -176,7 +176,7 @@ enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
     if (db && st == KVR_OK)
         st = kvr_chaos_two_videos(l->two_videos, sizeof l->two_videos, db);
     if (st == KVR_OK && costs)
-        l->cpu_s = all_seconds(costs);
+        l->wall_s = all_seconds(costs);
     if (st == KVR_OK)
         st = judge_all(l, floors, costs, options->most > 0 ? options->most : KVR_CLAIMS_MOST);
     kvr_table_close(&floors);

@@ -344,7 +344,7 @@ enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path)
     char found[PATH_MAX];
     enum kvr_status st;
 
-    *l = (struct kvr_ledger){ .cheapest = -1, .cpu_s = NAN };
+    *l = (struct kvr_ledger){ .cheapest = -1, .wall_s = NAN };
     if (!path) {
         KVR_TRY(kvr_find_path(&ledger, "claims", NULL, found, sizeof found));
         path = found;
