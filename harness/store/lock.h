@@ -2,9 +2,9 @@
  *
  * SQLite's own locks last for one transaction, so they would let two runs measure the same cells.
  * The lock of a run is an flock() on a file next to the database. The kernel releases the lock when
- * the process ends. The file's name is the path of the database, with symbolic links resolved, and
- * ".lock". A database with several hard links is rejected, since each link would have its own lock
- * file. */
+ * the process ends. The lock file's path is the path of the database, with symbolic links resolved,
+ * followed by ".lock". A database with several hard links is rejected, since each link would have
+ * its own lock file. */
 #ifndef KVR_STORE_LOCK_H
 #define KVR_STORE_LOCK_H
 

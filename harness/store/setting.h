@@ -94,12 +94,13 @@ enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measu
 enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
                                        const char *where);
 
-/* Returns whether `text` is the default of the setting stored in this column, so that specs can
- * omit the setting. The result is false for a setting that every spec has (KVR_KEY_ALWAYS). */
+/* Returns whether `text` is the default of the setting stored in the database column `column`, so
+ * that specs can omit the setting. The result is false for a setting that every spec has
+ * (KVR_KEY_ALWAYS). */
 bool kvr_setting_is_omitted(const char *column, const char *text);
 
-/* Returns the name that sweeps use for the setting stored in this column, such as "device" for the
- * column "backend". If the column stores no setting, the result is `column`. */
+/* Returns the name that sweeps use for the setting stored in the database column `column`, such as
+ * "device" for "backend". If the column stores no setting, the result is `column`. */
 const char *kvr_setting_sweep_name(const char *column);
 
 /* Replaces these placeholders in a statement; each may have a table prefix such as `w.`:

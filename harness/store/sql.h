@@ -35,23 +35,25 @@ enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what);
 enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sql_form *form,
                                       int64_t *version);
 
-/* Creates the table `cell`. `schema` is the name of the table, which is "cell" or, for a temporary
- * table, "temp.cell". */
+/* Creates the table `cell`. `schema` is the table's name in the SQL statement: "cell", or
+ * "temp.cell" for a temporary table. */
 enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *schema);
-/* Creates the indexes of the table `cell`. `schema` is "", or "temp." for a temporary table. */
+/* Creates the indexes of the table `cell`. `schema` is the prefix of the index names: "", or
+ * "temp." if the table is temporary. */
 enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const char *schema);
-/* Creates the tables that were added in version 5 or later, if they are missing. `schema` is "" for
- * the database itself or "temp." for temporary tables. */
+/* Creates the tables that were added in version 5 or later, if they are missing. `schema` is the
+ * prefix of the table names: "", or "temp." for temporary tables. */
 enum kvr_status kvr_sql_create_since_5(sqlite3 *db, const char *path, const char *schema);
 /* Copies the rows of the table `from` in `from_schema` to the table `cell` in `to_schema`. */
 enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
                                    const char *from, const char *to_schema);
 
-/* Migrates an older schema to this version in one transaction, after copying the database to the
- * backup s->copy. */
+/* Migrates a database from schema version `version` to KVR_STORE_VERSION in one transaction, after
+ * copying the database to the backup s->copy. */
 enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version);
-/* Makes an older database readable through a read-only connection: creates a temporary table `cell`
- * with this version's columns. */
+/* Makes a database with an older schema readable without changing its file. Creates temporary
+ * tables of the current schema: `cell`, filled from the stored table `cell`, and tables that are
+ * missing. */
 enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path);
 /* Opens a database read-only. In a read-only folder, the database is opened as immutable, so that
  * SQLite needs no lock or journal file. *frozen is then true; `frozen` may be NULL. *db is NULL on
@@ -63,8 +65,9 @@ enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path);
 /* Creates the views in the database. If `for_this_connection` is true, the new views are temporary
  * and hide the stored views of the same names. */
 enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection);
-/* Creates temporary views, in which cells_wide contains only the rows that satisfy `where` (NULL:
- * all rows). If `where` is not an SQL condition, the status is KVR_EINVAL. */
+/* Creates all views as temporary views. The view cells_wide, and the views based on it, contain
+ * only rows of cells_wide that satisfy `where` (NULL: all rows). KVR_EINVAL: `where` is not an SQL
+ * condition on cells_wide. */
 enum kvr_status kvr_sql_create_views_where(sqlite3 *db, const char *path, const char *where);
 
 /* Runs one or several SQL statements that return no rows. */

@@ -39,10 +39,11 @@ enum kvr_outcome {
     KVR_OUT_TIMEOUT,
     KVR_OUT_SIGNAL,      /* the worker died */
     KVR_OUT_NAN,         /* a latent value is NaN or infinite */
-    KVR_OUT_DIVERGED,    /* latents are finite, but far outside the model's range */
-    KVR_OUT_INVALID,     /* the run leaked memory, or its frames differ from those of a cell with
-                          * the same rollout hash */
-    KVR_OUT_ERROR,       /* the worker reported another error, which `reason` contains */
+    KVR_OUT_DIVERGED,    /* latents are finite, but far outside the range of the model's latents */
+    KVR_OUT_INVALID,     /* the run leaked memory, its frames have no SHA-256, or they differ from
+                          * the frames of an earlier run, which should be identical */
+    KVR_OUT_ERROR,       /* any other failure, such as a malformed answer of the worker; `reason`
+                          * describes it */
     KVR_OUT_INTERRUPTED, /* the cell is open, because the user stopped the run */
     KVR_N_OUTCOMES
 };
@@ -78,8 +79,9 @@ struct kvr_session_fact {
 enum kvr_status kvr_session_set_fact(struct kvr_session *s, const char *name, const char *value);
 /* Returns the value of a fact, or NULL if the session has no such fact. */
 const char *kvr_session_fact(const struct kvr_session *s, const char *name);
-/* Sets the fact "machine" to a hash, 8 hex digits, of the facts that identify the machine. The
- * caller must set these facts first. */
+/* Sets the fact "machine" to a hash, 8 hex digits, of the properties that affect times:
+ * s->cpu_model, s->n_cpus, s->driver and facts about CPU, caches, frequency governor and GPUs. The
+ * caller must set these properties first, because a missing fact is hashed as "". */
 enum kvr_status kvr_session_identify(struct kvr_session *s);
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
                                    const char *config_path, const char *config_text, int jobs);
@@ -96,34 +98,36 @@ struct kvr_row_metric {
     double value;
     int n;               /* number of samples, such as frames, that `value` is computed from */
     const char *missing; /* reason why the metric has no value (NULL: the value is valid) */
-    double extra;        /* second value of the metric for the cell (NaN: the metric has only one
-                          * value) */
+    double extra;        /* second number of some metrics, such as the number of identical frames
+                          * for psnr (NaN: the metric has none) */
     int n_series;
     const double *series; /* values [n_series] of the metric, usually one per frame; a NaN becomes
                            * NULL */
 };
 
-/* Memory of a cell by memory tag, a category of allocations such as "KV" or "WEIGHTS". */
+/* Memory of a cell with one memory tag, a category of allocations such as "KV" or "WEIGHTS". */
 struct kvr_row_mem {
     const char *tag;
-    int64_t at_peak;  /* bytes with this memory tag when the total over all tags is largest */
-    int64_t tag_peak; /* maximum number of bytes with this memory tag */
-    int64_t live_end; /* bytes with this memory tag that are still allocated at the end of the
-                       * cell */
+    int64_t at_peak;  /* bytes with this tag when the total over all tags is largest */
+    int64_t tag_peak; /* largest number of bytes with this tag at any time during the cell */
+    int64_t live_end; /* bytes with this tag that are still allocated at the end of the cell */
 };
 
+/* Time and memory of one forward pass, recorded at its end. `live_total` is the number of bytes
+ * that are then allocated over all memory tags. */
 struct kvr_row_pass {
     int chunk, pass;
     int64_t t_ns, tokens, bf16, nominal, resident, resident_kv, live_total;
-    int64_t by_tag[KVR_N_MEM_TAGS]; /* bytes of live_total by memory tag */
+    int64_t by_tag[KVR_N_MEM_TAGS]; /* live_total split by memory tag, in bytes */
     bool has_phases;                /* whether the times encode_ns to other_ns were measured; if
                                      * not, they are stored as NULL */
     int64_t encode_ns, decode_ns, attend_ns, linear_ns, cross_ns, other_ns;
 };
 
-/* One probed value. `step` is the index of the forward pass within the chunk. An index of -1 means
- * that `value` aggregates all layers, heads, passes, chunks or ages. Values that are not finite are
- * stored as NULL. */
+/* One probed value. `step` is the index of the forward pass within the chunk, and `age` the
+ * distance in chunks from the attended tokens to the query. An index of -1 means that `value`
+ * aggregates all layers, heads, passes, chunks or ages. Values that are not finite are stored as
+ * NULL. */
 struct kvr_row_probe {
     const char *name;
     int layer, head, step, chunk, age;
@@ -219,8 +223,8 @@ void kvr_store_close(struct kvr_store **s);
 enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *session);
 
 /* Checks that the database file was not deleted or renamed while open. If it was deleted or
- * renamed, the database's content is saved in a new file, PATH.saved-PROCESS, and KVR_EIO names
- * that file. The function kvr_store_put() makes the same check. */
+ * renamed, the database's content is saved in a new file, PATH.saved-PID (PID: this process's id),
+ * and KVR_EIO names that file. The function kvr_store_put() makes the same check. */
 enum kvr_status kvr_store_in_place(struct kvr_store *s);
 
 /* Stores an attempt. Inserts the cell's row, or replaces the row of an earlier attempt and
@@ -320,8 +324,8 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
                                        const struct kvr_query_limits *limits, kvr_row_fn *fn,
                                        void *ctx);
 
-/* Checks that `where` is an SQL condition on a view. The message of KVR_EINVAL gives the condition
- * and the reason. */
+/* Checks that `where` is a valid SQL condition on the columns of the view named `view`. The message
+ * of KVR_EINVAL gives the condition and the reason. */
 enum kvr_status kvr_store_condition(const char *path, const char *view, const char *where);
 
 /* Tables and indexes that the store creates in a new database, after the tables of sql/schema.sql

@@ -49,9 +49,10 @@ void kvr_heads_close(struct kvr_heads **p);
 enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Writes each head's label to class [L][H], and the quantity that decides the label to measure
- * [L][H]. For Forcing-KV this quantity is A_near / (A_all - A_first), for Dummy Forcing
- * max(A_first, A_past). For Pyramid Forcing it is the fraction of distances d at which x(d) minus
- * its mean changes sign. Returns KVR_EINVAL if all passes belong to the first chunk. */
+ * [L][H]; the comment at the top of this file defines the quantities. For Forcing-KV this quantity
+ * is A_near / (A_all - A_first), for Dummy Forcing max(A_first, A_past). For Pyramid Forcing it is
+ * the fraction of frame distances d at which x(d), the mean score, minus its mean over d changes
+ * sign. Returns KVR_EINVAL if all passes belong to the first chunk. */
 enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
                                    char *class, double *measure);
 

@@ -11,8 +11,8 @@
  * `unrope` (methods/codecs/unrope). A vector is one channel of a chunk's keys, or one token of a
  * chunk's values. Each vector's outliers, a fraction `exact` of its elements, are excluded. The
  * 2^bits levels minimize the squared quantization error over all chunks. Levels are values in
- * [-1, 1], to which the range of each vector is scaled. The squared error of a vector is therefore
- * weighted by the square of half its range. */
+ * [-1, 1], to which the range of each vector is scaled. An error in this scale is therefore
+ * weighted by the square of half the vector's range. */
 #ifndef KVR_WORKLOAD_LEVELS_H
 #define KVR_WORKLOAD_LEVELS_H
 
