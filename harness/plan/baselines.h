@@ -5,9 +5,9 @@
  *     KVR_TRY(kvr_baselines_make(&b, config));
  *     ... b.method[i] ...
  *
- * `baselines: auto` adds default baselines to a sweep of at least three methods besides BF16: at
- * most three, or one per four methods if that is more. The 8-bit formats are added first, then
- * windows, in descending order of the number of methods that have the window's cache size.
+ * `baselines: auto` adds default baselines if a sweep has n >= 3 methods besides BF16. Their number
+ * is at most max(3, n / 4). The 8-bit formats are added first, then windows, in descending order of
+ * the number of methods that have the window's cache size.
  * `baselines: all` adds all default baselines, `baselines: none` adds none. A default window that
  * is not shorter than the cell's attention window (setting `window`) would have no effect and is
  * not added. */
@@ -26,8 +26,9 @@ extern const char kvr_baseline_note[];
 
 struct kvr_baselines {
     int n;
-    struct kvr_config_method method[KVR_MAX_BASELINES]; /* default baselines; the node `at` belongs
-                                                         * to the config's YAML document */
+    struct kvr_config_method method[KVR_MAX_BASELINES]; /* added methods; method[i].at, the position
+                                                         * in error messages, is the root of the
+                                                         * config's YAML document */
     struct kvr_setting setting[KVR_MAX_BASELINES];      /* option `frames` of method[i], if
                                                          * method[i] is a sliding-window cache */
     /* value of setting[i], such as "fit 3" for a budget of 3 bits per element */
@@ -36,10 +37,10 @@ struct kvr_baselines {
 
 /* Chooses the default baselines of a sweep. A sliding window is as long as a memory budget allows
  * (`fit B`, fit.h). The budgets B are those of the sweep's methods. A method's budget is the B of
- * its option `fit B`. Without this option, it is the method's bits per element in a model with 12
- * heads of dimension 128 (Wan 1.3B), rounded up. Methods with tiers, retention or data-dependent
- * sizes have no budget (kvr_scheme_bits). An 8-bit format that the sweep already lists is not
- * added. KVR_ENOMEM. */
+ * its option `fit B`. Without such an option, the method's budget is its bits per element in a
+ * model with 12 heads of dimension 128 (Wan 1.3B), rounded up. Methods with tiers, retention or
+ * data-dependent sizes have no budget (kvr_scheme_bits). An 8-bit format that the sweep already
+ * lists is not added. KVR_ENOMEM. */
 enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
 
 extern const char kvr_reference_plan[]; /* "BF16" */

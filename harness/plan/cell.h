@@ -16,8 +16,8 @@ enum { KVR_CELL_FORMAT = 1 };
 enum { KVR_KEY_LEN = 33, KVR_LABEL_MAX = 160 };
 
 /* Key, rollout hash and spec by which an earlier version of kvreel identified the cell. That
- * version included options without effect in the key. Older databases store the cell under this
- * key. */
+ * version hashed all options of the method, even options that do not affect the result. Older
+ * databases store the cell under this key. */
 struct kvr_former {
     char key[KVR_KEY_LEN], rollout[KVR_KEY_LEN];
     char *spec;
@@ -25,15 +25,16 @@ struct kvr_former {
 
 struct kvr_cell {
     char key[KVR_KEY_LEN]; /* hash of the spec */
-    /* Hash of the spec without metrics, repeat and the settings that affect only the measurement
-     * (flag MEASURE of store/settings.def). Cells with equal hashes have equal frames. */
+    /* Hash of the spec without metrics, commands (commands.h), repeat and the settings that affect
+     * only the measurement (flag MEASURE of store/settings.def). Cells with equal hashes have equal
+     * frames. */
     char rollout[KVR_KEY_LEN];
-    /* Hash of the spec without the method and without the entries that `rollout` leaves out. Cells
-     * with equal hashes form a group (sweep.h). */
+    /* Hash of the same entries as the hash `rollout`, without the entries that describe the method.
+     * It is therefore equal for all methods with the same model, prompt and settings. */
     char group[KVR_KEY_LEN];
     char *spec; /* owned */
-    /* Key, rollout hash and spec of this cell in an earlier version of kvreel. NULL if that version
-     * used the current ones. Owned. */
+    /* Key, rollout hash and spec that an earlier version of kvreel gave to this cell, to find the
+     * cell in older databases. NULL if that version gave the cell its present key. Owned. */
     struct kvr_former *former;
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
@@ -45,16 +46,18 @@ struct kvr_cell {
     char model_label[128];
     char model_sha256[65];
     const char *reading, *family;
-    const struct kvr_config_method *method; /* NULL: BF16, which the config does not list */
-    /* Solution for the option with the value `fit B`, a memory budget of B bits per element
-     * (fit.h). If no option has a budget, fit.at is -1. */
+    const struct kvr_config_method *method; /* NULL: BF16, which kvreel adds because
+                                             * the config does not list it */
+    /* Value found for the option given as `fit B`, a memory budget of B bits per element (fit.h).
+     * If no option has a budget, fit.at is -1. */
     struct kvr_fit fit;
     const struct kvr_config_model *model;
     const struct kvr_config_suite *suite;
     const struct kvr_prompt_line *prompt;
     struct kvr_settings set;
     int repeat;
-    double cost; /* predicted FLOPs (flops.h), used to balance shards and to estimate times */
+    double cost; /* predicted FLOPs (flops.h), used to divide the sweep into shards of equal cost
+                  * and to estimate times */
     /* Index in the sweep of the BF16 cell with which this cell is compared. For a BF16 cell with
      * unperturbed noise, `baseline` is the cell's own index. For a BF16 cell with perturbed noise
      * (setting `jitter`), `baseline` is the index of the BF16 cell with unperturbed noise. */
@@ -64,7 +67,8 @@ struct kvr_cell {
                      * runs */
     bool no_frames; /* true if the model has no decoder, so that only memory and time are
                      * measured */
-    bool selected;  /* true if the filter and the shard of this run include the cell */
+    bool selected;  /* true if kvr_sweep_select() has included the cell by filter and shard, or as
+                     * the baseline of such a cell */
     bool excluded;  /* true if a rule of the config excludes the cell; its outcome is then EXCLUDED,
                      * with `reason` */
     bool possible;  /* true if the cell can run; if false, `reason` says why it is EXCLUDED or
@@ -77,15 +81,15 @@ struct kvr_cell {
  * memory is exhausted. */
 char *kvr_spec_text(const json_t *j);
 
-/* Swaps the cell's key, rollout hash and spec with those of an earlier version of kvreel (c->former,
- * not NULL), to look the cell up in older databases. A second call restores the current ones. */
+/* Swaps the cell's key, rollout hash and spec with those in c->former (not NULL), to look the cell
+ * up in databases of an earlier version of kvreel. A second call restores the present values. */
 void kvr_cell_swap_former(struct kvr_cell *c);
 
 /* Returns option i of the cell's method. If the option has a memory budget (`fit B`), the result
- * has the solved value. */
+ * has the value found for the budget. */
 struct kvr_setting kvr_cell_setting(const struct kvr_cell *c, int i);
-/* Opens the method with the name `spec`, such as "RTN_INT4@study", and the cell's options as a
- * struct kvr_scheme. */
+/* Opens the method named `spec`, such as "RTN_INT4@study", with the options of the cell. The caller
+ * must close *out with kvr_scheme_close(). */
 enum kvr_status kvr_cell_scheme(const struct kvr_cell *c, const char *spec,
                                 struct kvr_scheme **out);
 

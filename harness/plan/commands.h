@@ -24,13 +24,12 @@
 enum { KVR_MAX_COMMANDS = 16, KVR_MAX_SCORES = 64 };
 
 /* An external program that computes scores. The YAML document owns the strings, except `name`,
- * which may point to `own`. */
+ * which may point to the buffer `own`. */
 struct kvr_config_command {
     /* The unit and `better` apply to all scores. `better` is "higher", "lower", or NULL if
      * unknown. */
     const char *name, *command, *unit, *better;
-    const char *sandbox; /* sandbox "none", or NULL for the strictest
-                                                 * available sandbox */
+    const char *sandbox; /* "none", or NULL for the strictest available sandbox */
     char own[64];
     int timeout_s, n_scores;
     const char *score[KVR_MAX_SCORES];

@@ -85,8 +85,8 @@ struct kvr_config_method {
     const char *label; /* displayed label (NULL: derived from the spec and the options) */
     int n_settings;
     struct kvr_setting *setting;
-    bool expanded; /* true if the config lists several values of an option, so that this method is
-                    * one of several */
+    bool expanded; /* true if the config lists several values of an option and therefore makes
+                    * several methods from one entry, including this one */
     const struct kvr_yaml_node *at;
 };
 
@@ -104,7 +104,8 @@ struct kvr_config {
     const struct kvr_metric **metric;
     struct kvr_config_command *command;
     struct kvr_setting_values values[KVR_N_SETTINGS];
-    struct kvr_settings set; /* settings of the sweep, each with the first of its values */
+    struct kvr_settings set; /* settings of the sweep; a setting with a list of values has the
+                              * first value, and each cell has its own copy (kvr_cell.set) */
     uint64_t zip;            /* bit mask of the settings in the list `zip`, whose values advance
                               * together; bit 1 << id for each setting `id` */
     /* Target for the relative width of the confidence interval of a timed cell's median time. A

@@ -21,11 +21,12 @@ bool kvr_fit_asked(const char *value, double *bits);
 struct kvr_fit {
     int at;                   /* index of the option with a budget (-1: no option has a budget) */
     double bits;              /* the budget B, in bits per element */
-    double predicted;         /* predicted bits per element with the solved value */
-    char value[KVR_FIT_TEXT]; /* the solved value, which replaces the text "fit B" */
+    double predicted;         /* predicted bits per element if the option has `value` */
+    char value[KVR_FIT_TEXT]; /* the option's value, found for the budget; replaces "fit B" */
 };
 
-/* Solves the option whose value is `fit B`; if no option has a budget, sets out->at to -1.
+/* Searches the values of the option given as `fit B`, and sets out->value to the value with the
+ * largest predicted cache size within the budget. If no option has a budget, sets out->at to -1.
  * KVR_EINVAL: several options have budgets, the budget is not in (0, 64] bits per element, or the
  * option is unknown or not numeric. KVR_EUNSUPPORTED: no value of the option meets the budget.
  * KVR_EINTERRUPTED: the callback `stopped` (may be NULL) returned true. */
@@ -33,10 +34,10 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_setting *settings, int n_settings,
                               const struct kvr_geometry *geo, int frames, bool (*stopped)(void));
 
-/* Estimates how long kvr_fit_solve() takes for one memory budget, in seconds of one CPU core. The estimate assumes a
- * bisection with 42 predictions of the cache size. For every chunk, a prediction visits all earlier
- * tokens, at a measured 20 ns per token. The planner rejects a sweep if these estimates sum to more
- * than 600 s. */
+/* Estimates how long kvr_fit_solve() takes for one memory budget, in seconds of one CPU core. The
+ * estimate assumes a bisection with 42 predictions of the cache size. For every chunk, a prediction
+ * visits all earlier tokens, at a measured 20 ns per token. The planner rejects a sweep if these
+ * estimates sum to more than 600 s. */
 double kvr_fit_seconds(const struct kvr_geometry *geo, int frames);
 
 #endif

@@ -16,8 +16,8 @@ struct kvr_solved {
     char why[256]; /* error message, if no value meets the budget */
 };
 
-/* Finds a solved budget. Successive points of the sweep request the budgets in the same order, so
- * the search starts after the previous result. */
+/* Finds the cached entry with the arguments of `like`. Successive points of the sweep request the
+ * budgets in the same order, so the search starts after the previous result. */
 static struct kvr_solved *find(struct kvr_fit_cache *f, const struct kvr_solved *like)
 {
     for (int i = 1; i <= f->n; i++) {

@@ -5,7 +5,7 @@
  *     kvr_key_options_free(&g);
  *
  * An option is part of the key if its value changes the method. For example, RTN_INT4 has 4 bits by
- * default, so the option `bits` with value 4 is not part of the key. A value that was solved for a
+ * default, so the option `bits` with value 4 is not part of the key. A value that was found for a
  * memory budget (fit.h) is always part of the key. */
 #ifndef KVR_PLAN_KEY_OPTIONS_H
 #define KVR_PLAN_KEY_OPTIONS_H

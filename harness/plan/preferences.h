@@ -67,8 +67,8 @@ int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_
 enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
                                       enum kvr_preference_rank rank, struct kvr_yaml *sweep);
 
-/* Writes the preferences that a sweep cannot set as YAML comments, each with its value and the
- * source of the value. */
+/* Writes YAML comments with the preferences that are not keys of a sweep file. Each comment has the
+ * preference's value and the source of the value. */
 enum kvr_status kvr_preferences_dump(const struct kvr_preferences *s, FILE *to);
 
 #endif

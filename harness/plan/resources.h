@@ -7,7 +7,8 @@
  *     kvr_model_config_free(&c);
  *
  * The three phases do not overlap: the text encoder finishes before the first cell, and the decoder
- * starts after the cache and the activations are freed. */
+ * starts after the cache and the activations are freed. The memory of the phases is therefore
+ * predicted separately, not summed. */
 #ifndef KVR_PLAN_RESOURCES_H
 #define KVR_PLAN_RESOURCES_H
 
@@ -17,12 +18,12 @@
 /* Reads the config of a model, whose name has the form that kvr_geometry_find describes
  * (geometry.h). The arguments height and width are the video's size in pixels, or 0 for the model's
  * default size. KVR_ENOTFOUND: no such model. KVR_EFORMAT: the config lacks a key. KVR_EINVAL: the
- * height or width is not a multiple of the side of a latent patch in pixels. */
+ * height or width is not a multiple of a patch's size in pixels (spatial compression x patch). */
 enum kvr_status kvr_resources_config(const char *name, int height, int width,
                                      struct kvr_model_config *c);
 /* Parses a video size such as "480x832", height x width in pixels; both must be 1 to 8192. */
 enum kvr_status kvr_resources_size(const char *text, int *height, int *width);
-/* Sets g->tokens_per_frame to the number of tokens of a frame of the size in the config `c`. */
+/* Sets g->tokens_per_frame to the number of tokens of a latent frame at the size in config `c`. */
 void kvr_resources_resize(struct kvr_geometry *g, const struct kvr_model_config *c);
 
 struct kvr_resources {

@@ -25,8 +25,8 @@ enum {
 struct kvr_setting_values {
     int n; /* number of values (0: the sweep omits the setting, which has no default) */
     long long *value;
-    const struct kvr_yaml_node **at; /* YAML node of each value; for a default, the document's
-                                      * root */
+    const struct kvr_yaml_node **at; /* YAML node of each value, for error messages; for a default
+                                      * value, the document's root */
     bool is_set;                     /* true if the sweep contains the setting; if false, `value` is
                                       * the default */
 };
@@ -48,9 +48,9 @@ void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS]); /* ac
 void kvr_setting_choose(struct kvr_settings *s, enum kvr_setting_id id,
                         const struct kvr_setting_values *v, int i);
 
-/* Parses `zip: [frames, window]`, a list of axes that advance together, and sets bit 1 << id of
- * *set for each axis. KVR_EINVAL: a setting is not an axis, or the axes have different numbers of
- * values. The message gives file, line and column. */
+/* Parses `zip: [frames, window]`, a list of axes whose i-th values are combined. For each listed
+ * setting `id` (enum kvr_setting_id), sets bit `id` of *set. KVR_EINVAL: a listed setting is not an
+ * axis, or the axes have different numbers of values. The message gives file, line and column. */
 enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KVR_N_SETTINGS],
                              const struct kvr_yaml_node *root);
 

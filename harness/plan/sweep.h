@@ -38,9 +38,8 @@ struct kvr_model_facts {
 
 struct kvr_sweep {
     const struct kvr_config *config;
-    struct kvr_baselines *unasked;      /* default baselines that planning adds to the config's
-                                         * methods (baselines.h); owned */
-    struct kvr_fit_cache fits;          /* solved budgets */
+    struct kvr_baselines *unasked;      /* added baselines (baselines.h); owned */
+    struct kvr_fit_cache fits;          /* option values found for budgets */
     struct kvr_key_options key_options; /* for each method, which options are part of its cells'
                                          * keys; filled while cells are planned */
     int n_cells;

@@ -7,9 +7,10 @@
  * In the zip format, the record FOLDER/data.pkl is a pickle (pickle.h) of containers and tensors.
  * Tensor elements are stored in records FOLDER/data/KEY, one per PyTorch storage, where KEY is the
  * storage's key in the pickle. The record FOLDER/byteorder is absent or contains "little". A file
- * in the legacy format begins with five pickles: a magic number, the version 1001, the writer's
- * machine, the saved object, and the list of storage keys. The storages follow in the order of that
- * list, each as an int64 number of elements and the elements.
+ * in the legacy format begins with five pickles: a magic number, the version 1001, the byte order
+ * and type sizes of the writing machine, the saved object, and the list of storage keys. The
+ * storages follow in the order of that list, each as an int64 number of elements and the elements.
+ * Big-endian files are refused in both formats.
  *
  * Several tensors may be views of one storage, with different offsets and strides. Each tensor must
  * lie within its storage, and a storage must have the length given by its type and number of

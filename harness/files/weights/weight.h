@@ -6,9 +6,9 @@
  *     KVR_TRY(kvr_weight_list_finish(&l));
  *     kvr_weight_list_free(&l);
  *
- * A plain tensor has elements of one type such as F32. Element (i0, i1, ...) of a plain tensor is
- * at data + (i0 stride0 + i1 stride1 + ...) * element size. A block-quantized tensor (GGUF) is
- * contiguous, and each row has a whole number of blocks. */
+ * A tensor is plain or block-quantized. All elements of a plain tensor have one type such as F32;
+ * element (i0, i1, ...) is at data + (i0 stride0 + i1 stride1 + ...) * element size. A
+ * block-quantized tensor (GGUF) is contiguous, and each row has a whole number of blocks. */
 #ifndef KVR_WEIGHTS_WEIGHT_H
 #define KVR_WEIGHTS_WEIGHT_H
 
@@ -22,11 +22,11 @@ extern "C" {
 struct kvr_weight {
     const char *name;               /* the tensor's name: dictionary keys from the root of the file,
                                      * joined by '.' */
-    enum kvr_dtype dtype;           /* element type of a plain tensor */
-    const struct kvr_quant *blocks; /* block format; NULL: a plain tensor */
+    enum kvr_dtype dtype;           /* element type, if the tensor is not block-quantized */
+    const struct kvr_quant *blocks; /* block format; NULL: not block-quantized */
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];  /* extents of all dimensions, outermost dimension first */
-    int64_t stride[KVR_MAX_DIMS]; /* strides of a plain tensor in elements, >= 0 */
+    int64_t stride[KVR_MAX_DIMS]; /* strides in elements, >= 0, if not block-quantized */
     bool contiguous;              /* whether all elements are stored in row-major order without
                                    * gaps, from `data` on */
     int64_t n;                    /* elements */
@@ -40,8 +40,8 @@ struct kvr_weight {
 enum {
     KVR_WEIGHT_NAME_MAX = 1024,
     KVR_WEIGHTS_MAX = 1 << 16,
-    /* Limit of the total length of all tensor names. Names can be longer in total than the file,
-     * because the file stores a dictionary key once, even if the key is part of many names. */
+    /* Limit of the total length of all tensor names. The total can exceed the file's size: a name
+     * joins nested dictionary keys, and the file may store a key once for many names. */
     KVR_WEIGHTS_NAME_BYTES = 8 << 20,
     /* Limit of the total size of all tensors, as a multiple of the file's size. The total can
      * exceed the file's size because views share stored data, and an expanded view (stride 0) can
@@ -55,7 +55,8 @@ const char *kvr_weight_type(const struct kvr_weight *w); /* "F32", "BF16", "Q4_K
  * tensor. For a block-quantized tensor, first and n must be multiples of the number of elements per
  * block. Returns KVR_EUNSUPPORTED if the tensor has integer elements. */
 enum kvr_status kvr_weight_f32(const struct kvr_weight *w, int64_t first, int64_t n, float *to);
-/* Copies elements [first, first + n), in row-major order, of a plain tensor without conversion. */
+/* Copies elements [first, first + n), in row-major order, in the stored type. The tensor must not
+ * be block-quantized. */
 void kvr_weight_copy(const struct kvr_weight *w, int64_t first, int64_t n, void *to);
 /* Computes the SHA-256 of all elements in row-major order, as little-endian bytes of the stored
  * type. `hex` must have room for 65 characters. */
