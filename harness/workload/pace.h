@@ -23,11 +23,11 @@ struct kvr_pace {
                         * and KV cache */
 };
 
-/* Generates one video and decodes it with the decoder weights in the file `path`. The run is
- * overlapped if overlap_threads, the number of decoder threads, is not 0. Wan's VAE computes in the
- * element type that kvr_model_decoder_compute() returns, TAEHV in F32. Returns KVR_EFORMAT if the
- * decoder and the model differ in the number of latent channels. Returns KVR_ENAN if a pixel is not
- * finite. */
+/* Generates one video and decodes it with the decoder weights in the file `path`. If
+ * overlap_threads is 0, the run is sequential; otherwise it is overlapped (see above), and the
+ * decoder uses overlap_threads CPU threads. Wan's VAE computes in the element type that
+ * kvr_model_decoder_compute() returns, TAEHV in F32. Returns KVR_EFORMAT if the decoder and the
+ * model differ in the number of latent channels. Returns KVR_ENAN if a pixel is not finite. */
 enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_rollout_request *req, enum kvr_decoder_kind kind,
                              const char *path, int overlap_threads, struct kvr_pace *out);
@@ -37,8 +37,8 @@ double kvr_pace_fps(const struct kvr_pace *p);
 /* Returns the number of frames in pixel space to which a decoder decodes latent_frames latent
  * frames. */
 int kvr_pace_frames(const struct kvr_model_config *c, int latent_frames);
-/* Writes a decoder file with random weights (vae/drawn.h) that fits the model's latents to
- * `path`. */
+/* Writes to `path` a decoder file with random weights (vae/drawn.h). The decoder has as many latent
+ * channels as the model. */
 enum kvr_status kvr_pace_draw(const struct kvr_model_config *c, enum kvr_decoder_kind kind,
                               const char *path);
 

@@ -31,7 +31,7 @@ struct kvr_pixels_done {
     int64_t ns;        /* time to open the decoder plus tail_ns, the decoding time after the
                         * rollout */
     int64_t tail_ns;   /* time from the end of the rollout to the last decoded frame */
-    size_t peak_bytes; /* peak memory of the decoder's device handle, in bytes */
+    size_t peak_bytes; /* peak number of bytes allocated through the decoder's device handle */
     bool device_full;  /* kvr_dev_was_full */
 };
 
@@ -41,9 +41,9 @@ struct kvr_pixels_file {
     enum kvr_dtype type;
     const char *path;
 };
-/* Starts the model's decoder, or the decoder in `file` if file is not NULL. Returns when the
- * decoder can receive the first of latent_frames latent frames. `m` and `file` must outlive the
- * decoder, which uses n_threads CPU threads. */
+/* Starts the model's decoder, or the decoder in `file` if file is not NULL. The function waits
+ * until the decoder is open. latent_frames is the number of latent frames of the whole rollout. `m`
+ * and `file` must outlive the decoder, which uses n_threads CPU threads. */
 enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backend,
                                  const struct kvr_model *m, const struct kvr_pixels_file *file,
                                  int latent_frames, int n_threads);

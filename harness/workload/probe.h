@@ -9,12 +9,13 @@
  *     kvr_probe_close(&p);
  *
  * At each attention call the probe reads the method's KV cache and a BF16 cache of the same keys
- * and values. The probe dequantizes the method's keys and values, expands pooled and zero-filled
- * tokens to the tokens they replace, and applies the method's correction of attention scores, if it
- * has one. The probe computes attention over the two caches in double precision. Here p^ are the
- * method's attention weights over all keys, and p those of BF16. S is the visible past of the BF16
- * cache, including tokens that the method evicted, and A is the sum of weights over S. The metrics
- * are:
+ * and values. The probe dequantizes the method's keys and values. It uses zero keys and values for
+ * tokens that the method stores as zeros (zero-filled tokens), and repeats a pooled token for each
+ * token it replaces. The probe applies the method's correction of attention scores, if there is
+ * one, and computes attention over the two caches in double precision. Here p^ and p are the
+ * attention weights over the past and current keys, with the method's and the BF16 cache
+ * respectively. S is the set of past tokens visible in the BF16 cache, including tokens that the
+ * method evicted. A is the sum of p over S, and A^ the sum of p^ over S. The metrics are:
  *
  *     delta_a           A^ - A: attention mass that the past gains from the current chunk
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm
@@ -78,9 +79,9 @@ struct kvr_probe_row {
 typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *row);
 
 /* Calls `fn` with the values of all metrics: overall, per layer, and per layer and head. In
- * addition, calls `fn` with the values per pass, per chunk and per age, both over all layers and
- * for each layer. The metric delta_a is also reported for each combination of layer, head, pass and
- * chunk. */
+ * addition, calls `fn` with the values per pass, per chunk and per age of the keys, both over all
+ * layers and for each layer. The metric delta_a is also reported for each combination of layer,
+ * head, pass and chunk. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
 /* Checks the probe itself against the method's KV cache, by comparing their attention outputs for

@@ -44,10 +44,10 @@ enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pa
 enum kvr_status kvr_profile_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Computes the score [L] of all layers, and the factor beta [L] by which each layer's memory budget
- * is multiplied. A layer's factor is lo + (hi - lo) (score - min) / (max - min), with the minimum
- * and maximum of all layers' scores. If all scores are equal, every factor is (lo + hi) / 2.
- * Returns KVR_EINVAL if no forward pass had old frames. Returns KVR_ENAN if a score is not
- * finite. */
+ * is multiplied. The arguments lo and hi are the smallest and largest factor: a layer's factor is
+ * lo + (hi - lo) (score - min) / (max - min), where min and max are over all layers' scores. If all
+ * scores are equal, every factor is (lo + hi) / 2. Returns KVR_EINVAL if no forward pass had old
+ * frames. Returns KVR_ENAN if a score is not finite. */
 enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,
                                     double *score, double *beta);
 

@@ -15,15 +15,16 @@
  *     camera     = "static camera" | "camera" ("static" | "pans" direction)
  *
  * The words of a prompt are those of the model's vocabulary without their category; for example,
- * "color:red" is written "red". Inflected forms of a motion are accepted (bounce, bouncing);
- * articles and similar words are ignored. A property that an act omits has the value of the
- * previous act. In the first act, object 1 defaults to a still, large, red, solid disc. If the
- * prompt names an object 2, its default colour is white and its other defaults are those of object
- * 1. By default there is no second object, the camera is static, and the background is plain blue,
- * or plain white behind a blue object. Only the motion "drift" has a direction, by default right.
+ * "color:red" is written "red". Inflected forms of a motion are accepted (bounce, bouncing); the
+ * words in the array `fillers` (prompt.c), such as articles, are ignored. A property that an act
+ * omits has the value of the previous act. In the first act, object 1 defaults to a still, large,
+ * red, solid disc. If the prompt names an object 2, its default colour is white and its other
+ * defaults are those of object 1. By default there is no second object, the camera is static, and
+ * the background is plain blue, or plain white behind a blue object. Only the motion "drift" has a
+ * direction, by default right.
  *
- * An act begins at the chunk that the prompt states. If the prompt states no chunk, the k-th of n
- * acts, counted from 0, begins at chunk floor(k * chunks / n). */
+ * An act with "@" chunk begins at that chunk. If act k of n acts, counted from 0, has no "@" chunk,
+ * it begins at chunk floor(k * n_chunks / n). */
 #ifndef KVR_WORKLOAD_PROMPT_H
 #define KVR_WORKLOAD_PROMPT_H
 
@@ -49,8 +50,9 @@ struct kvr_prompt {
 
 /* Parses `text` for a video of n_chunks chunks. Returns KVR_EINVAL if the text does not match the
  * grammar. For an unknown word, the error message has its position, counted in characters from 1,
- * and the most similar known word. Returns KVR_EUNSUPPORTED if the model has no vocabulary, or
- * lacks words or slots that the grammar needs. After an error `out` is unchanged. */
+ * and the most similar known word. Returns KVR_EUNSUPPORTED if the model has no vocabulary, if the
+ * vocabulary lacks a default word, or if the model's text length is not KVR_PROMPT_SLOTS. After an
+ * error `out` is unchanged. */
 enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char *text, int n_chunks,
                                  struct kvr_prompt *out);
 

@@ -26,8 +26,8 @@
 
 struct kvr_replay_request {
     const struct kvr_trace *trace;
-    int frames;        /* number of frames to replay, from the start of the trace: all frames, or a
-                        * whole number of chunks */
+    int frames;        /* number of frames to replay, from the start of the trace: a multiple of the
+                        * frames per chunk, or the trace's number of frames */
     int n_layers;      /* number of layers to replay, from the first layer (0: all layers) */
     int window_frames; /* 0 = all */
     int sink_frames;
@@ -43,8 +43,8 @@ struct kvr_replay_request {
                    * cache */
 };
 
-/* Attention errors over the queries of one chunk or of all chunks, or NaN if no outputs were
- * compared. */
+/* Errors attn_out_* (see above) of the method's attention output against that of the BF16 KV cache,
+ * over the queries of one chunk or of all chunks. NaN: no outputs were compared. */
 struct kvr_replay_error {
     int64_t queries;
     double out_mse, out_rel, out_cos;
@@ -54,8 +54,8 @@ struct kvr_replay_result {
     struct kvr_replay_error all, *chunk; /* chunk [cost.n_chunks], owned */
     double recorded_rel;                 /* relative L2 error of attention outputs against the
                                           * recorded outputs, or NaN if the trace has no outputs */
-    struct kvr_rollout_result cost;      /* times, memory use and passes of the replay; the field
-                                          * rgb is NULL */
+    struct kvr_rollout_result cost;      /* time and memory of the replay, in total and per pass;
+                                          * the field rgb is NULL */
 };
 
 /* Returns KVR_EINVAL if the request has more frames or layers than the trace, or if its last frame

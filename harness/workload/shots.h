@@ -22,9 +22,10 @@ struct kvr_shot_line {
     } shot[KVR_MAX_SHOTS];
 };
 
-/* Parses the prompt of a video of n_chunks chunks; if n_chunks is 0, the length is not checked.
- * Returns KVR_EINVAL if a shot's text is empty, or if the first chunks of the shots do not ascend
- * or are not in the video. After an error there is nothing to free. */
+/* Parses the prompt of a video of n_chunks chunks. If n_chunks is 0, the video's length is unknown,
+ * and the function does not check that the shots begin in the video. Returns KVR_EINVAL if a shot's
+ * text is empty, or if the first chunks of the shots do not ascend or are not in the video. After
+ * an error there is nothing to free. */
 enum kvr_status kvr_shot_line_parse(const char *text, int n_chunks, struct kvr_shot_line *out);
 void kvr_shot_line_free(struct kvr_shot_line *s); /* accepts {0} */
 /* Returns the index of the shot that contains `chunk`. */

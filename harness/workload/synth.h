@@ -6,15 +6,16 @@
  *     kvr_synth_free(&s);
  *
  * In each layer and head, keys, values and queries x are generated from standard normal processes
- * z. Here t is the frame, s a token's position in the frame, and c the channel. The processes are
- * independent, except that z_q of the queries correlates with z_k of the keys.
+ * z, by the formulas below. There t is the frame, s a token's position in the frame, c the channel,
+ * and e, e' and z' are independent standard normal noise. The processes are independent, except
+ * that z_q of the queries correlates with z_k of the keys.
  *
  *     x[t,s,c] = mean[c] + dev[c] z[t,s,c],     z[t] = rho z[t-1] + sqrt(1 - rho^2) e[t]
  *     z_q = r z_k + sqrt(1 - r^2) z'            x: k, v or q
  *
- * Denoising pass i uses alpha z + sqrt(1 - alpha^2) e instead of the process z, where e is
- * independent standard normal noise. alpha is the measured correlation of pass i with the chunk's
- * cache-update pass. Channels thus have the measured means and standard deviations, including outlier channels.
+ * The cache-update pass uses z itself. Let alpha be the measured correlation of denoising pass i
+ * with the chunk's cache-update pass. Denoising pass i replaces z by alpha z + sqrt(1 - alpha^2)
+ * e'. Channels, including outlier channels, thus have the measured means and standard deviations.
  * Adjacent frames have correlation rho. A token's query correlates with its key and therefore also
  * with keys of earlier frames. Correlations between positions in a frame and between channels are
  * not modelled. */
@@ -34,8 +35,8 @@ struct kvr_synth {
                         * statistics are repeated for each query head that attends to it */
     float *rho;        /* [L][k, v, q][H]: correlation of adjacent frames */
     float *toward;     /* [L][H]: correlation r of a token's query and key */
-    float agreement[KVR_TRACE_MAX_PASSES]; /* [n_passes]: correlation a of each pass with the
-                                            * chunk's cache-update pass, which is the last pass */
+    float agreement[KVR_TRACE_MAX_PASSES]; /* [n_passes]: correlation alpha of each pass with
+                                            * the chunk's cache-update pass, the last pass */
 };
 void kvr_synth_free(struct kvr_synth *s); /* accepts {0} */
 
@@ -47,10 +48,10 @@ enum kvr_status kvr_synth_measure(struct kvr_synth *out, const struct kvr_trace 
                                   kvr_trace_progress_fn *progress, void *ctx);
 
 /* Sets statistics for a model with one layer and one head. The head's keys have outlier channels as
- * described in KIVI (arXiv:2402.02750): `outliers` channels have a mean of +-size and a standard
- * deviation of max(1, size / 4). All other channels have mean 0 and standard deviation 1. In keys,
- * values and queries, adjacent frames have correlation rho. The correlation of a token's query and
- * key is r. All passes of a chunk have the same keys, values and queries. */
+ * described in KIVI (arXiv:2402.02750): `outliers` channels have means of alternately size and
+ * -size, and a standard deviation of max(1, size / 4). All other channels have mean 0 and standard
+ * deviation 1. In keys, values and queries, adjacent frames have correlation rho. The correlation
+ * of a token's query and key is r. All passes of a chunk have the same keys, values and queries. */
 enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outliers, double size,
                                    double rho, double r);
 

@@ -3,7 +3,7 @@
  *
  *     KVR_TRY(kvr_tokens_open(&ids, "texts.safetensors", "gpl-3"));
  *     KVR_TRY(kvr_text_teacher(dev, model, &ids, n, NULL, &teacher));   once per model and text
- *     KVR_TRY(kvr_text_run(dev, scheme, &req, &result));                once per method and chunk
+ *     KVR_TRY(kvr_text_run(dev, scheme, &req, &result));                once per method and C
  *     kvr_text_result_free(&result);
  *     kvr_teacher_free(&teacher);
  *     kvr_tokens_close(&ids);
@@ -61,10 +61,10 @@ struct kvr_teacher {
                           * them */
 };
 
-/* Computes the teacher of the first n tokens. If `path` is not NULL and the file exists, reads the
- * result from this file instead. If the file does not exist, writes the result to it. The path must
- * differ between models, texts and builds, because the function checks only the shapes of the
- * file's tensors. */
+/* Computes the teacher's keys, values and hidden states for the first n tokens. If `path` is not
+ * NULL and the file exists, reads the result from this file instead. If the file does not exist,
+ * writes the result to it. The path must differ between models, texts and builds, because the
+ * function checks only the shapes of the file's tensors. */
 enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
                                  const struct kvr_tokens *t, int n, const char *path,
                                  struct kvr_teacher *out);
@@ -73,8 +73,8 @@ void kvr_teacher_free(struct kvr_teacher *t); /* accepts {0} */
 struct kvr_text_request {
     struct kvr_model *model;
     const struct kvr_tokens *tokens;
-    const struct kvr_teacher *teacher; /* teacher of the text; teacher->n is the number of tokens
-                                        * that the workload uses */
+    const struct kvr_teacher *teacher; /* BF16 forward pass over `tokens`; teacher->n is the number
+                                        * of tokens that the workload uses */
     int chunk;                         /* C */
     int first, scored;                 /* see bins above */
     int window_tokens;                 /* 0 = all */
@@ -86,23 +86,23 @@ struct kvr_text_request {
 
 enum { KVR_TEXT_MAX_BINS = 24 };
 
+/* Scores of the chunks of one bin, or of all bins. */
 struct kvr_text_bin {
     int prefix;                 /* P */
     int64_t tokens;             /* scored tokens */
-    double nll, kl, top1, mass; /* scores nll, kl, top1 and mass, as means over the bin's scored
-                                 * tokens */
+    double nll, kl, top1, mass; /* the scores defined above, as means over the scored tokens */
 };
 
 struct kvr_text_result {
     int n_bins;
     struct kvr_text_bin bin[KVR_TEXT_MAX_BINS];
     struct kvr_text_bin all;        /* prefix 0 */
-    struct kvr_rollout_result cost; /* times, memory use and passes of the run; the field rgb is
-                                     * NULL */
+    struct kvr_rollout_result cost; /* time and memory of the run, in total and per pass; the field
+                                     * rgb is NULL */
 };
 
-/* Returns the number of bins of a text of n tokens, and writes the shortest prefix P of each bin to
- * `prefix`, which may be NULL. */
+/* Returns the number of bins (see above) of a text of n tokens. prefix[b] receives P, the shortest
+ * prefix of bin b in tokens; `prefix` may be NULL. */
 int kvr_text_bins(const struct kvr_text_request *req, int n, int prefix[KVR_TEXT_MAX_BINS]);
 
 /* Runs the workload. The times in the result exclude the time for computing scores. Returns

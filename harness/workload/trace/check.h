@@ -19,7 +19,7 @@ struct kvr_trace_report {
     int64_t tokens;               /* number of tokens in all chunks; a token counts once, not once
                                    * per layer and pass */
     int outputs;                  /* number of attention calls with recorded outputs */
-    double most[3];               /* largest |q|, |k|, |v| */
+    double most[3];               /* largest absolute element of q, of k and of v */
 };
 
 /* Callback after each pass; a nonzero return value ends the check with KVR_EINTERRUPTED. */

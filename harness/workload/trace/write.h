@@ -3,7 +3,7 @@
  *     KVR_TRY(kvr_trace_create(&w, "red-disc.kvtrace", &info));       info.pass, n_*: ignored
  *     for each pass, for each layer:
  *         KVR_TRY(kvr_trace_put(w, &pass, layer, &call));
- *     KVR_TRY(kvr_trace_finish(&w));                                  writes index.json last
+ *     KVR_TRY(kvr_trace_finish(&w, &bytes));                          writes index.json last
  *     kvr_trace_drop(&w);                                             or abandons it, at any time
  *
  * The caller owns the tensors. Only the tensors of one attention call need to be in memory. A
