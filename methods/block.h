@@ -33,14 +33,14 @@ bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
 bool kvr_block_decode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                             int h0, int nh, float *out);
-/* Like kvr_block_decode_chain, with BF16 output; supported on a device only. */
+/* Like kvr_block_decode_chain, with BF16 output; supported on CUDA only. */
 bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                                  const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                  int h0, int nh, kvr_bf16 *out);
 /* Whether kvr_block_decode_chain_bf16 supports this chain. */
 bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c);
-/* In `out`, replaces the decoded values of outliers by the exact values that a KVR_FORM_ENTRIES
- * stage stores. */
+/* Overwrites the outliers in the decoded values `out` by their stored values. `entries` is the data
+ * of the EXACT stage, in the format KVR_FORM_ENTRIES. */
 void kvr_block_put_entries_bf16(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 const struct kvr_stage_data *entries, int64_t t0, int64_t n, int h0,
                                 int nh, kvr_bf16 *out);

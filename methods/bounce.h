@@ -1,4 +1,5 @@
-/* bounce.h - runs a codec stage that has no CUDA functions on the host, for data in CUDA memory.
+/* bounce.h - runs the CPU functions of a codec stage on data in CUDA memory, for stages without
+ * CUDA functions.
  *
  * The stage's CPU functions receive copies of the data in host memory (kvr_dev_host(job->dev)).
  * Every call synchronises the device, which is correct but slow. */

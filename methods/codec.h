@@ -4,7 +4,7 @@
  *
  *     "sym(bits=4,group=16)"                 one grid
  *     "hadamard | sym(bits=2)"               a transform, then a grid
- *     "outliers(sigma=6) | asym(bits=4)"     outliers stored exactly, removed before the grid is fitted
+ *     "outliers(sigma=6) | asym(bits=4)"     outliers stored in FP16, other elements quantized
  *     "sym(bits=2) + sym(bits=4)"            a grid, and a second one for its residual
  *     "raw"                                  BF16; "raw(type=f32)" for parity checks
  *
@@ -49,7 +49,7 @@ struct kvr_block_shape {
 /* Position of a block's tokens in the rollout. A field whose value is unknown is 0. */
 struct kvr_place {
     int64_t frame_tokens; /* tokens per frame; the block starts at a frame boundary */
-    int64_t tok0;         /* index of the first token in the rollout */
+    int64_t tok0;         /* index in the rollout of the block's first token */
     bool whole;           /* whether the tokens are consecutive, that is, whether retention has
                            * evicted none of them */
     /* Token indices [n_tok] in ascending order, or NULL if the tokens are consecutive. The list is
@@ -66,14 +66,16 @@ enum { KVR_MAX_STAGES = 4 };
 enum kvr_stage_kind {
     KVR_STAGE_TRANSFORM, /* linear map of a head's channels; stores nothing */
     KVR_STAGE_SHIFT,     /* subtracts a stored mean, or inverts RoPE */
-    KVR_STAGE_EXACT,     /* removes outliers from the values and stores them exactly */
+    KVR_STAGE_EXACT,     /* stores outliers in FP16 and replaces them in the input of the next
+                          * stage */
     KVR_STAGE_GRID,      /* quantizes values; a second grid quantizes the residual of the first */
 };
 
 /* Data that one stage stores for one block. */
 struct kvr_stage_data {
-    struct kvr_buf codes;    /* KVR_MEM_KV */
-    struct kvr_buf meta;     /* scales, zero points and indices, with tag KVR_MEM_META */
+    struct kvr_buf codes;    /* codes, or values that are not quantized, with memory tag
+                              * KVR_MEM_KV */
+    struct kvr_buf meta;     /* scales, zero points and indices, with memory tag KVR_MEM_META */
     int64_t n_entries;       /* number of stored entries (such as outliers), for stages whose size
                               * depends on the data; otherwise 0 */
     struct kvr_joint *joint; /* data of a stage that encodes keys and values jointly; otherwise
@@ -85,8 +87,7 @@ struct kvr_stage;
 struct kvr_stage_job {
     const struct kvr_stage *stage;
     const void *opts;    /* the stage's option struct */
-    const void *table;   /* written by the stage's `table` function, or NULL if the stage has no
-                          * table */
+    const void *table;   /* constants that kvr_stage.table computed from the options, or NULL */
     struct kvr_dev *dev; /* device of the data; NULL: host memory */
     enum kvr_side side;
     bool study; /* reproduce the code of the 33-method study, including its bugs */
@@ -131,6 +132,7 @@ enum kvr_form {
     KVR_FORM_WALSH,   /* TRANSFORM: y = H x / sqrt(D), with the Walsh-Hadamard matrix H */
 };
 
+/* Zero point z and offset m in the decoding x^ = (q - z) s + m of KVR_FORM_INTEGER. */
 enum kvr_zero {
     KVR_ZERO_MIDDLE,  /* z = 2^(b-1) for b bits, m = 0 */
     KVR_ZERO_POINT,   /* z = the zero point stored for the group in FP16, m = 0 */
@@ -151,9 +153,10 @@ struct kvr_layout {
     int64_t most_entries;
     int unit_tokens; /* number of tokens per quantization group; 0 means 1. All groups are complete
                       * if a block has a multiple of this number of tokens. */
-    /* Groups start at multiples of this number of tokens, counted from the first token of the
-     * rollout. Tokens of an incomplete last group are quantized again together with the next chunk.
-     * If origin_tokens is 0, groups start at the first token of the block. */
+    /* If not 0, groups start at tokens whose index in the rollout is a multiple of origin_tokens.
+     * When the next chunk arrives, the cache decodes the tokens of an incomplete last group and
+     * encodes them again with the chunk. If origin_tokens is 0, groups start at the first token of
+     * the block. */
     int origin_tokens;
     enum kvr_form form;
     enum kvr_dtype type; /* RAW */
@@ -164,15 +167,16 @@ struct kvr_layout {
     int64_t n_groups;
     enum kvr_zero zero;
     const float *level; /* LEVELS: [2^bits] */
-    /* INTEGER: the stage uses the quantizer of methods/codecs/grid. One kernel can then encode two
-     * such stages (methods/codecs/grid/chain.h). */
+    /* INTEGER: whether the stage uses the quantizer of methods/codecs/grid; one kernel can then
+     * encode two such stages (methods/codecs/grid/chain.h). */
     bool chains;
 };
 
-/* Model of a codec's quantization error. A method whose correction needs more information than the
- * error model of its codec contains cannot be opened. */
+/* Model of a codec's quantization error. kvr_correction_check() rejects a correction of attention
+ * scores that needs more information than the model contains. */
 enum kvr_noise_kind {
-    KVR_NOISE_UNKNOWN, /* unknown error; corrections reject the codec */
+    KVR_NOISE_UNKNOWN, /* the stage does not describe its error; no correction of attention scores
+                        * is possible */
     KVR_NOISE_NONE,    /* lossless */
     KVR_NOISE_UNIFORM, /* the error is uniformly distributed in [-s/2, s/2], where s is the group's
                         * scale */
@@ -180,33 +184,34 @@ enum kvr_noise_kind {
      * kvr_packed_scales() reads them. If a scale was rounded down, a group's largest and smallest
      * elements are clipped, with errors that may exceed s/2. */
     KVR_NOISE_SCALES,
-    KVR_NOISE_RELATIVE, /* like UNIFORM, with a scale of `relative` times the decoded value */
+    KVR_NOISE_RELATIVE, /* like UNIFORM, where s is the field `relative` times the decoded value */
     KVR_NOISE_MEASURED, /* no formula: bias and variance of the error have to be measured */
 };
 
-/* Error model of a quantized block; the block owns the memory of its pointers. A scale may be
- * negative, because corrections use only its square. The scale of a group with a NaN or an infinity
- * is not finite. */
+/* Error model of a quantized block; the block owns the memory of its pointers. Corrections use only
+ * the squares of scales, so a stage may store negative scales. The scale of a group with a NaN or
+ * an infinity is not finite. */
 struct kvr_coding_noise {
     enum kvr_noise_kind kind;
     enum kvr_group_axis axis; /* UNIFORM, SCALES */
     int group;
     const kvr_f16 *scale; /* UNIFORM */
-    bool dead_zone;       /* UNIFORM or SCALES: the quantizer is ternary (levels -1, 0, 1), and the
-                           * error of an element that becomes 0 is the negated element. Errors
-                           * therefore depend on the values. */
+    bool dead_zone;       /* UNIFORM or SCALES: the quantizer is ternary (levels -1, 0, 1). The
+                           * error of an element x that becomes 0 is -x, so it depends on x and is
+                           * not uniform. */
     float relative;       /* RELATIVE */
     bool rotated;         /* the error is in the space of the codec's transform, so the query must
                            * be rotated */
-    bool rope_rotated;    /* RoPE rotates the decoded keys and their errors; the two channels of a
-                           * rotated pair share a scale */
+    bool rope_rotated;    /* keys are quantized before RoPE, so RoPE rotates the decoded keys and
+                           * with them their errors; the two channels of a RoPE pair share a
+                           * scale */
     /* Flat indices (t*H + h)*D + d, ascending, of elements that are stored exactly and have no
      * error. The indices are in rotated space if the transform precedes the EXACT stage. */
     const int32_t *exact;
     int64_t n_exact;
 };
 
-/* Values in F32 or BF16. */
+/* Pointer to input values of a codec, in F32 or BF16. */
 struct kvr_values {
     const void *p;
     bool bf16; /* else F32 */
@@ -233,9 +238,10 @@ enum kvr_transform_way {
  * outlier. An outlier is replaced by the channel's nearest earlier element within the bound, or
  * else by the channel's first element within the bound. */
 struct kvr_exact_once {
-    /* Estimates a magnitude that is probably below the outlier bound, before the bound is known,
-     * and sets *least to its BF16 bits. Returns false if this block is not supported; outliers are
-     * then found in a pass of their own, before quantization. */
+    /* Samples x and sets *least to the BF16 bits of a magnitude that is probably below the outlier
+     * bound. The bound is known only after the pass, so the pass lists elements above *least as
+     * candidates. Returns false if x is not supported; `find` must then find the outliers before
+     * quantization. */
     bool (*likely)(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                    uint16_t *least);
     /* Computes the bound from the sum of the values and the sum of their squares. The rounding
@@ -259,15 +265,17 @@ struct kvr_stage_ops {
      * function. */
     void (*transform)(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
                       int64_t n, int h0, int nh);
-    /* EXACT stores outliers into `out` and removes them from x. SHIFT subtracts a mean from x and
-     * stores it into `out`, or inverts RoPE in x. GRID quantizes x into `out` and does not change
-     * x. The caller has allocated the buffers of `out` with the sizes kvr_layout.bytes. A stage of
-     * data-dependent size allocates its buffers itself. */
+    /* EXACT stores outliers into `out` and usually replaces them in x by values that do not widen
+     * the grid's range. SHIFT subtracts a mean from x and stores it into `out`, or inverts RoPE in
+     * x. GRID quantizes x into `out` and does not change x. The caller has allocated the buffers of
+     * `out` with the sizes kvr_layout.bytes. A stage of data-dependent size allocates its buffers
+     * itself. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, float *x,
                               struct kvr_stage_data *out);
-    /* SHIFT applies its inverse to out [n,nh,D]. EXACT overwrites the stored elements in `out`.
-     * GRID sets, adds or subtracts decoded values according to `mode`. On the CPU, several threads
-     * may call `decode` at once. */
+    /* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) into out [n,nh,D]. GRID sets `out` to the
+     * decoded values, adds them or subtracts them (`mode`). EXACT overwrites the outliers in `out`
+     * by their stored values. SHIFT adds the stored mean to `out`, applies RoPE, or leaves `out`
+     * unchanged. On the CPU, several threads may call `decode` at once. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
     /* Variant of `encode` for EXACT stages on the CPU; may be NULL. Stores outliers into `out` like
@@ -276,8 +284,8 @@ struct kvr_stage_ops {
     enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
                             float *scratch, struct kvr_stage_data *out,
                             struct kvr_instead *instead);
-    /* Functions that find outliers and quantize in one pass, for EXACT stages on the CPU. If `once`
-     * is NULL, `find` finds the outliers in a pass of its own. */
+    /* Functions that find outliers in the pass in which the next stage quantizes, for EXACT stages
+     * on the CPU. If `once` is NULL, `find` finds the outliers in a separate pass. */
     const struct kvr_exact_once *once;
 };
 
@@ -288,21 +296,23 @@ struct kvr_joint_ops {
      * time. A second call has no effect. */
     enum kvr_status (*start)(const struct kvr_stage_job *job);
     /* Encodes k and v [T,H,D], which are not changed. Stores the encoded data into the buffers
-     * `codes` and `meta` of both outputs, which must be empty before the call. On success and on
-     * failure, both outputs share one kvr_joint, which is freed with the second of them. */
+     * `codes` and `meta` of both outputs, which must be empty before the call. Both outputs point
+     * to the same kvr_joint, which is freed when the caller has freed both. After a failure, the
+     * caller must free both outputs. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, const float *k, const float *v,
                               struct kvr_stage_data *out_k, struct kvr_stage_data *out_v);
 };
 
-/* One kind of stage. The functions of a stage receive jobs whose options have passed `check`. */
+/* Description of a kind of stage, such as `hadamard`. Its functions receive jobs whose options have
+ * passed `check`. */
 struct kvr_stage {
     const char *name;  /* name of the stage in the text of a pipeline */
     const char *title; /* one-line description for `kvreel show` */
     enum kvr_stage_kind kind;
     const struct kvr_opt *options;
     size_t opts_size;
-    const void *variant; /* data by which stages that share the same functions differ; only these
-                          * functions use this pointer */
+    const void *variant; /* distinguishes stages that share functions, such as `sym` and `asym`;
+                          * only the functions of the stage read it */
     bool deterministic;  /* whether equal inputs are encoded to equal bytes */
     /* Whether decoded values do not change if they are encoded and decoded again. This holds only
      * for blocks whose scales are normal FP16 numbers. */
@@ -319,15 +329,16 @@ struct kvr_stage {
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
     /* Sets those fields of the error model `out` that the stage determines. The stage's data `in`
      * is empty if the caller has encoded no block. GRID sets `kind` and the fields that this kind
-     * uses. If the pointer `noise` is NULL, the error is unknown. EXACT sets `exact` and `n_exact`.
-     * SHIFT sets the kind MEASURED if it restores x incompletely, and `rope_rotated` if it rotates
-     * the restored values. */
+     * uses; if a GRID has no function `noise`, the kind is UNKNOWN. EXACT sets `exact` and
+     * `n_exact`. SHIFT sets `rope_rotated` if `decode` applies RoPE to the keys. SHIFT sets the
+     * kind to MEASURED if `decode` does not undo `encode`, or if no other kind describes the errors
+     * after RoPE. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 
     struct kvr_stage_ops cpu;
-    /* Functions for CUDA. If `cuda` is NULL, values are copied to the host, encoded or decoded
-     * there by the CPU functions, and copied back. This is slow, because every call synchronises
+    /* Functions for CUDA. If `cuda` is NULL, every call copies the data to the host, runs the CPU
+     * function and copies the result back (bounce.h). This is slow, because every call synchronises
      * the device. */
     const struct kvr_stage_ops *cuda;
     const struct kvr_joint_ops *joint; /* functions of joint encoding, or NULL if keys and values
@@ -380,20 +391,21 @@ enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char 
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
 /* Largest quantization group of any stage, in tokens (kvr_layout.unit_tokens). */
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
-int kvr_codec_origin_tokens(const struct kvr_codec *c); /* largest kvr_layout.origin_tokens of the
-                                                         * stages */
+int kvr_codec_origin_tokens(const struct kvr_codec *c); /* largest kvr_layout.origin_tokens of any
+                                                         * stage; 0 if no stage aligns its groups to
+                                                         * the rollout */
 bool kvr_codec_is_raw(const struct kvr_codec *c);       /* stores values unchanged */
 bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* whether the codec stores unquantized BF16
                                                          * values (`raw`) */
 bool kvr_codec_idempotent(const struct kvr_codec *c);
 bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage encodes keys and values
                                                   * jointly */
-/* Checks the codecs of the keys and the values of one tier. If either codec has a stage that
- * encodes keys and values jointly, both codecs must consist of this stage only, with equal options.
- * Otherwise the function fails with KVR_EINVAL. */
+/* Checks the codecs of the keys and the values of one tier. Fails with KVR_EINVAL if a codec
+ * combines a joint stage with other stages, or if only one codec has the joint stage, or if the
+ * options of the joint stage differ. */
 enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v);
 
-/* Layout of the data that the job's stage stores for the job's block; all zero if the stage stores
+/* Layout of the data that job->stage stores for a block of job->shape; all zero if the stage stores
  * no data. */
 struct kvr_layout kvr_stage_layout(const struct kvr_stage_job *job);
 /* Layout of the data of stage i for a block of this shape. */
@@ -415,12 +427,13 @@ void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kv
 /* Bytes of a block, computed from its format, without data-dependent entries. */
 size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Total numbers of elements and of stored bytes over all encoded blocks whose size depends on the
- * data. If a block is encoded a second time, it is counted again. */
+/* Elements and stored bytes of all encoded blocks whose size depends on their values; bytes /
+ * elements is the average number of bytes per element. If a block is encoded a second time, it is
+ * counted again. */
 struct kvr_varying {
     int64_t elements;
     size_t bytes;
-    double most_bits; /* largest number of bits per element among these blocks */
+    double most_bits; /* bits per element of the least compressed block */
 };
 
 /* Whether the size of an encoded block depends on its values. */
@@ -431,9 +444,10 @@ bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *s
 int64_t kvr_codec_work_floats(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
 /* Encodes x [T,H,D], which is not changed. The caller owns the scratch `work` of
- * kvr_codec_work_floats() floats. After a failure `out` is empty. Storage is allocated on `dev`
- * with the tags KV and META. On CUDA, the function synchronises only for the stage `outliers`,
- * whose allocation depends on the number of outliers, and for stages without CUDA functions. */
+ * kvr_codec_work_floats() floats. After a failure `out` is empty. The buffers `codes` and `meta` of
+ * the stages are allocated on `dev` with the memory tags KVR_MEM_KV and KVR_MEM_META. On CUDA, the
+ * function synchronises only for the stage `outliers`, whose allocation depends on the number of
+ * outliers, and for stages without CUDA functions. */
 enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out);
@@ -477,8 +491,8 @@ void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0,
 void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                               float *out);
 
-/* Whether a device can decode this codec to BF16, including the inverse transform, without writing
- * F32 to memory. The result depends only on the codec and the shape, so it can be computed on a
+/* Whether a CUDA device can decode this codec to BF16, including the inverse transform, without
+ * writing F32 to memory. The result depends only on the three arguments, so it can be computed on a
  * machine without a GPU. */
 bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim);
 /* Decodes like kvr_codec_decode, rounded to BF16: out [n,nh,D] is device memory, 16-byte aligned.

@@ -40,12 +40,13 @@ struct kvr_rollout_request {
      * the last token. If `embedding` is NULL, the prompt's text is encoded instead. */
     const float *embedding;
     int n_embeddings;             /* 0 means 1 */
-    enum kvr_on_switch on_switch; /* what happens to the KV cache at a cut, where the next shot
-                                   * begins */
-    double shot_offset;           /* number of frames that each cut adds to the time positions
-                                   * (RoPE) of all later chunks */
-    bool keep_latents;            /* whether the result has `latents`, the input of a decoder
-                                   * (pixels.h); ignored if the latents are RGB pixels */
+    enum kvr_on_switch on_switch; /* what happens to the KV cache when a new shot begins, that is,
+                                   * when the prompt changes */
+    double shot_offset;           /* number of frames by which the start of each new shot shifts the
+                                   * time positions (RoPE) of its own and all later chunks */
+    bool keep_latents;            /* whether to return kvr_rollout_result.latents, the input of a
+                                   * VAE decoder (pixels.h); ignored if the model's latents are RGB
+                                   * pixels */
     uint64_t seed;
     int latent_frames;
     int window_frames; /* 0 = all */
@@ -75,8 +76,9 @@ struct kvr_rollout_request {
     /* The video's first latent frame [frame_elems], encoded from an image (image.h). If `first` is
      * NULL, the model generates the first frame. If `given` is not NULL, `first` must be NULL. */
     const float *first;
-    /* Random perturbation of the noise by kvr_noise_moved. The field jitter_draw selects the
-     * perturbation (0: none); jitter_magnitude is its standard deviation relative to that of the
+    /* Random perturbation of the sampler's noise by kvr_noise_moved(), to measure how strongly the
+     * video depends on small changes. jitter_draw selects the random stream (0: no perturbation).
+     * jitter_magnitude is the standard deviation of the perturbation divided by that of the
      * noise. */
     int jitter_draw;
     double jitter_magnitude;
@@ -95,7 +97,7 @@ struct kvr_pass_record {
     size_t live_total; /* all tags */
     size_t live[KVR_N_MEM_TAGS];
     struct kvr_cache_times cache; /* time of this pass spent encoding, decoding and attending;
-                                   * recorded only if the request sets `phases` */
+                                   * recorded only if kvr_rollout_request.phases is set */
     struct kvr_dit_times dit;
 };
 
@@ -113,7 +115,7 @@ struct kvr_rollout_result {
     struct kvr_graph_counts graphs;
     struct kvr_reuse_counts reuse;     /* numbers of denoising steps whose features were compared
                                         * with those of the previous step, and of steps that were
-                                        * skipped */
+                                        * skipped because the features had changed little */
     struct kvr_cache_bytes bytes;      /* at the end */
     struct kvr_mem_stats mem;          /* peak of allocated memory since the rollout began, in total
                                         * and per category (enum kvr_mem_tag) */
@@ -123,8 +125,9 @@ struct kvr_rollout_result {
     struct kvr_pass_record *pass; /* owned */
     /* The relative L2 error |x - r| / |r| of the rollout's latents x against the teacher's latents
      * r, per chunk and over all chunks. The error is that of a chunk's final latents or, with
-     * KVR_FORCING_STEP, of the latents of all steps. The error is NaN for chunks that the
-     * model did not generate (given frames) and for chunks whose r is 0. Without a teacher, chunk_error is NULL and latent_error is 0. */
+     * KVR_FORCING_STEP, of the latents of all steps. The error is NaN for chunks that the model did
+     * not generate (given frames) and for chunks whose r is 0. Without a teacher, chunk_error is
+     * NULL and latent_error is 0. */
     int n_chunks;
     double *chunk_error; /* owned */
     double latent_error;
@@ -134,9 +137,9 @@ struct kvr_rollout_result {
  * KVR_EINTERRUPTED. */
 typedef int kvr_progress_fn(void *ctx, int chunks_done, int n_chunks);
 
-/* Generates one video with a KV cache of `scheme`. `progress` may be NULL. The caller frees *out by
- * kvr_rollout_result_free; after an error *out is empty. Returns KVR_EINVAL for an invalid request,
- * and KVR_ENOMEM if host or device memory is exhausted. */
+/* Generates one video with the KV cache of the method `scheme`. `progress` may be NULL. The caller
+ * frees *out by kvr_rollout_result_free; after an error *out is empty. Returns KVR_EINVAL for an
+ * invalid request, and KVR_ENOMEM if host or device memory is exhausted. */
 enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                 const struct kvr_rollout_request *req, kvr_progress_fn *progress,
                                 void *progress_ctx, struct kvr_rollout_result *out);

@@ -2,8 +2,8 @@
  * `ints`, `floats`, `gauss` and `iq4_nl`. CPU and CUDA share the arithmetic in this header.
  *
  * A group has G consecutive channels of one head of one token. A group has a scale s and, in some
- * formats, a second number m, which is a minimum or a zero point. The numbers s and m are rounded
- * to their storage types. An element x becomes a code q, which decodes to x^:
+ * formats, an offset m, which is a minimum or a zero point. The numbers s and m are rounded to
+ * their storage types. An element x becomes a code q, which decodes to x^:
  *
  *     ints      x^ = (q - 2^(b-1)) s     no zero point
  *               x^ = q s + m             a minimum
@@ -12,15 +12,16 @@
  *     levels    x^ = level[q] s
  *
  * The functions are compiled for host and device and give identical bits. Sums over a group add the
- * channels in ascending order. On the device, a division is a multiplication by the reciprocal,
- * corrected to the rounded quotient (quotient.h).
+ * channels in ascending order. CUDA code multiplies by a reciprocal instead of dividing, and then
+ * corrects the product to the correctly rounded quotient (quotient.h).
  *
  * The codes of a block are packed as in pack.h. The side information starts with the largest
- * magnitude of the block in FP32, if the format needs it. Next are the scales of all groups and the
- * second numbers of all groups; the array of the wider type is first.
+ * magnitude of the block in FP32, if the format needs it. Next are an array of all scales s and an
+ * array of all offsets m. The offsets precede the scales if their type is wider.
  *
- * A group with a non-finite element gets a scale of NaN; formats without a scale have a code for
- * NaN. */
+ * A group with a non-finite element gets a scale of NaN. If scales are relative to the block's
+ * largest magnitude, all groups of the block then get NaN. Formats without a scale have a code
+ * for NaN. */
 #ifndef KVR_METHODS_CELLS_H
 #define KVR_METHODS_CELLS_H
 
@@ -32,7 +33,8 @@
 #include "harness/device/number.cuh"
 #include "methods/kernels/quotient.h"
 #define CELLS static __device__ __forceinline__
-/* CELLS_BOTH declares functions that launchers also call on the host. */
+/* CELLS declares device functions. CELLS_BOTH declares functions that are also compiled for the
+ * host, because the code that launches kernels calls them. */
 #define CELLS_BOTH static __host__ __device__ __forceinline__
 typedef kvr_global<const float> cells_in;
 typedef kvr_global<const uint8_t> cells_bytes_in;
@@ -107,7 +109,7 @@ enum cells_fit_of_levels { CELLS_NORM, CELLS_NORM_KEPT, CELLS_REFIT };
 struct cells {
     int kind, bits, group;
     int scale, zero, second; /* scale, second: storage types (enum cells_number) of the scale and of
-                              * the second number; zero: meaning of the second number (enum
+                              * the offset m; zero: whether m is a minimum or a zero point (enum
                               * cells_zero) */
     int round, by, pick, of_levels;
     bool first_extreme; /* whether the element of largest magnitude is mapped to -2^(b-1), by a
@@ -115,13 +117,13 @@ struct cells {
     bool relative;      /* whether scales are stored as fractions of a block scale, which is
                          * computed from the block's largest magnitude */
     float clip, quantile, least;
-    int man, emin; /* FLOATS: number of mantissa bits, and exponent of the smallest normal
+    int man, emin; /* CELLS_FLOATS: number of mantissa bits, and exponent of the smallest normal
                     * numbers */
-    float top;     /* FLOATS: largest value */
-    int nan;       /* FLOATS: code of NaN, or -1 if the format has no NaN */
+    float top;     /* CELLS_FLOATS: largest value */
+    int nan;       /* CELLS_FLOATS: code of NaN, or -1 if the format has no NaN */
     float level[CELLS_MAX_LEVELS];
-    /* Numbers of tokens, channels (H*D) and groups of the block. The scales and the second numbers
-     * start at the byte offsets scale_at and second_at of the side information, which has
+    /* Numbers of tokens, channels (H*D) and groups of the block. The arrays of scales and of
+     * offsets m start at bytes scale_at and second_at of the side information, which has
      * params_bytes bytes. */
     int64_t n_tok, channels, n_groups;
     size_t scale_at, second_at, params_bytes;
@@ -156,8 +158,8 @@ CELLS float cells_inverse(float s)
     return fabsf(s) >= cells_pow2(-60) && fabsf(s) <= cells_pow2(60) ? 1 / s : 0;
 }
 
-/* Returns y / s, correctly rounded, given inv = cells_inverse(s). If the quotient is above 1e38,
- * the result is inexact, but also above 1e38. */
+/* Returns y / s, correctly rounded, given inv = cells_inverse(s). On CUDA, a quotient above 1e38
+ * may be off by a few ulp; callers clamp such quotients to the largest code. */
 CELLS float cells_quotient(float y, float s, float inv)
 {
 #ifdef __cplusplus
@@ -192,7 +194,7 @@ CELLS float cells_unmini(unsigned q, int man, int emin, int bits)
     return q >> (bits - 1) & 1u ? -v : v;
 }
 
-/* Like cells_mini(), but rounds the magnitude of x up. */
+/* Like cells_mini(), but rounds |x| up to the next number of the format, or to `top`. */
 CELLS unsigned cells_mini_up(float x, int man, int emin, float top, int bits)
 {
     const unsigned q = cells_mini(x, man, emin, top, bits);
@@ -280,7 +282,8 @@ CELLS float cells_ranked(cells_in x, int64_t at, int n, int rank)
     return cells_float(low);
 }
 
-/* Quantile `share` of the magnitudes of elements x[at .. at + n), interpolated linearly. */
+/* Returns the quantile `share`, a number in [0, 1], of the magnitudes of elements x[at .. at + n),
+ * interpolated linearly. */
 CELLS float cells_quantile(cells_in x, int64_t at, int n, float share)
 {
     const float rank = share * (float)(n - 1);
@@ -344,8 +347,8 @@ CELLS unsigned cells_code(const struct cells *c, const struct cells_fit *f, floa
         return (unsigned)cells_clamp(cells_rounded(y, c->round), 0, 2 * qm + 1);
     if (c->zero != CELLS_NO_ZERO)
         return (unsigned)cells_clamp(cells_rounded(y + f->m, c->round), 0, 2 * qm + 1);
-    if (c->round == CELLS_UP) /* one addition adds 0.5, for rounding, and the code's offset 2^(b-1),
-                               * as in ggml's Q4_0 */
+    if (c->round == CELLS_UP) /* as in ggml's Q4_0, one addition adds both 2^(b-1), which makes the
+                               * code unsigned, and 0.5, with which floor() rounds to nearest */
         return (unsigned)cells_clamp(floorf(y + (half + 0.5f)), c->first_extreme ? 0 : 1,
                                      2 * qm + 1);
     return (unsigned)(cells_clamp(cells_rounded(y, c->round), c->first_extreme ? -half : -qm, qm) +
@@ -368,8 +371,9 @@ CELLS float cells_value(const struct cells *c, const struct cells_fit *f, unsign
     }
 }
 
-/* Decodes the scale and the minimum or zero point of a group from their stored bits. `most` is the
- * block's largest magnitude. */
+/* Decodes a group's scale from its stored bits `raw`, and its minimum or zero point from `z`.
+ * `most` is the block's largest magnitude, from which relative scales and CELLS_BLOCK are
+ * decoded. */
 CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float most,
                       struct cells_fit *f)
 {
@@ -383,9 +387,9 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
         f->s = most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
-    if (c->relative) { /* The stored scale is relative to `most`. The stored scale of a group that
-                        * contains `most` is 448, the largest E4M3 number. With BEST, it is 256,
-                        * because cells_fit() may multiply the scale by 1.5. */
+    if (c->relative) { /* The stored scale of the group that contains `most` is 448, the largest
+                        * E4M3 number. With BEST, it is 256, since cells_fit() may multiply it by
+                        * 1.5, and 384 still fits in E4M3. */
         const float all = c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f);
         const float y = f->s * most;
 
@@ -393,8 +397,8 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
     }
 }
 
-/* Sets f->by, the divisor of the elements, or their factor if f->inverse is set. c->by selects
- * which scale f->by is computed from. */
+/* Sets f->by, by which cells_code() divides elements, or multiplies them if f->inverse is set.
+ * c->by selects whether f->by is computed from the decoded scale f->s or from `unrounded`. */
 CELLS void cells_code_by(const struct cells *c, float unrounded, struct cells_fit *f)
 {
     const float s = c->by == CELLS_STORED ? f->s : unrounded;
@@ -514,7 +518,7 @@ CELLS void cells_fit_levels(const struct cells *c, cells_in x, int64_t at, struc
     f->s = cells_load(c->scale, f->raw);
 }
 
-/* Computes the scale and the second number of the group whose first element is x[at]. `most` is the
+/* Computes the scale and the offset m of the group whose first element is x[at]. `most` is the
  * block's largest magnitude. */
 CELLS struct cells_fit cells_fit(const struct cells *c, cells_in x, int64_t at, float most)
 {

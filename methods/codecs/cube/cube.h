@@ -1,10 +1,10 @@
 /* cube.h - index arithmetic of the stage `cube`, shared by CPU and CUDA.
  *
  * A block has frames of `frame` tokens, and a frame has rows of `row` tokens. Cubes of frames x
- * rows x cols tokens tile the block. The index of cubes increases fastest along a row, then down a
- * frame, then over frames. If the block has an incomplete frame, or token positions are unknown,
- * the block is treated as one row. In such a block, a cube is a run of consecutive tokens, and the
- * last cube may be shorter. */
+ * rows x cols tokens tile the block. Cubes are numbered along the row first, then from row to
+ * row, then from frame to frame. If the tokens are not complete frames, or the size of a frame
+ * or row is unknown, the block is treated as one row. In such a block, a cube is a run of
+ * consecutive tokens, and the last cube may be shorter. */
 #ifndef KVR_METHODS_CUBE_H
 #define KVR_METHODS_CUBE_H
 
@@ -15,7 +15,8 @@ struct cube {
     int64_t n_tok, channels;
     int64_t frame, row;         /* tokens per frame and tokens per row */
     int64_t frames, rows, cols; /* size of a cube */
-    int64_t across, down, deep; /* number of cubes along a row, down a frame and over frames */
+    int64_t across, down, deep; /* numbers of cubes in a row, in a column of a frame, and over the
+                                 * frames of the block */
 };
 
 /* Index of the cube that contains token t. */
@@ -27,8 +28,8 @@ CELLS int64_t cube_of(const struct cube *g, int64_t t)
            in_frame % g->row / g->cols;
 }
 
-/* Index of token j of cube i, 0 <= j < frames * rows * cols. The index increases with j; it is -1
- * if the token is beyond the end of the block. */
+/* Returns the index in the block of token j of cube i, 0 <= j < frames * rows * cols, or -1 if the
+ * block ends before this token. The index increases with j. */
 CELLS int64_t cube_token(const struct cube *g, int64_t i, int64_t j)
 {
     const int64_t c = i % g->across * g->cols + j % g->cols;

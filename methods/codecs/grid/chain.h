@@ -1,8 +1,9 @@
 /* chain.h - encodes a block by a chain of stages in one pass: a transform and one integer grid, or
  * one or two integer grids.
  *
- * On the CPU, the chain encodes one tile at a time, whose intermediate results stay in the core's
- * cache. A CUDA device encodes the chain in one kernel launch (grid_cuda.h). */
+ * On the CPU, each thread encodes one tile, a range of tokens and channels, at a time, so that
+ * intermediate results stay in the core's cache. A CUDA device encodes the chain in one kernel
+ * launch (grid_cuda.h). */
 #ifndef KVR_METHODS_GRID_CHAIN_H
 #define KVR_METHODS_GRID_CHAIN_H
 
@@ -17,15 +18,16 @@ extern "C" {
 struct kvr_grid_chain {
     int n; /* number of grids, 1 or 2; must be 1 if `rotate` is set */
     struct kvr_grid grid[2];
-    struct kvr_stage_job job[2]; /* job of each grid; the field `opts` is ignored */
+    struct kvr_stage_job job[2]; /* jobs of the grids; `grid` replaces the options of job[i].opts,
+                                  * which is ignored */
     bool rotate;                 /* whether the values are transformed before they are quantized */
     enum kvr_compute rotate_compute;
     bool round; /* whether decoding rounds the sum of both grids' decoded values to BF16 */
 };
 
-/* Number of floats of the scratch memory `work` that kvr_chain_encode needs. Returns 0 if the chain
- * is not supported, that is, if the two grids cannot be computed tile by tile, or if the tiles of
- * all threads together exceed the block. */
+/* Number of floats of the scratch memory `work` that kvr_chain_encode needs: one tile per thread.
+ * Returns 0 if the chain is not supported: no tile size is a multiple of the group size of every
+ * grid, or the tiles have more elements than the block. */
 int64_t kvr_chain_scratch(const struct kvr_grid_chain *c);
 
 /* Encodes the tokens from t0 on, where t0 is 0 or a multiple of KVR_GRID_ROWS. Each outlier of x
