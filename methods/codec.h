@@ -65,7 +65,8 @@ enum { KVR_MAX_STAGES = 4 };
 
 enum kvr_stage_kind {
     KVR_STAGE_TRANSFORM, /* linear map of a head's channels; stores nothing */
-    KVR_STAGE_SHIFT,     /* subtracts a stored mean, or inverts RoPE */
+    KVR_STAGE_SHIFT,     /* subtracts stored means or centroids, divides by stored norms, or inverts
+                          * RoPE */
     KVR_STAGE_EXACT,     /* stores outliers in FP16 and replaces them in the input of the next
                           * stage */
     KVR_STAGE_GRID,      /* quantizes values; a second grid quantizes the residual of the first */
@@ -266,15 +267,15 @@ struct kvr_stage_ops {
     void (*transform)(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
                       int64_t n, int h0, int nh);
     /* EXACT stores outliers into `out` and usually replaces them in x by values that do not widen
-     * the grid's range. SHIFT subtracts a mean from x and stores it into `out`, or inverts RoPE in
-     * x. GRID quantizes x into `out` and does not change x. The caller has allocated the buffers of
-     * `out` with the sizes kvr_layout.bytes. A stage of data-dependent size allocates its buffers
-     * itself. */
+     * the grid's range. SHIFT subtracts means or centroids from x, or divides x by norms, and
+     * stores them into `out`; or it inverts RoPE in x. GRID quantizes x into `out` and does not
+     * change x. The caller has allocated the buffers of `out` with the sizes kvr_layout.bytes. A
+     * stage of data-dependent size allocates its buffers itself. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, float *x,
                               struct kvr_stage_data *out);
     /* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) into out [n,nh,D]. GRID sets `out` to the
      * decoded values, adds them or subtracts them (`mode`). EXACT overwrites the outliers in `out`
-     * by their stored values. SHIFT adds the stored mean to `out`, applies RoPE, or leaves `out`
+     * by their stored values. SHIFT undoes in `out` what `encode` did to x, or leaves `out`
      * unchanged. On the CPU, several threads may call `decode` at once. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
@@ -331,8 +332,7 @@ struct kvr_stage {
      * is empty if the caller has encoded no block. GRID sets `kind` and the fields that this kind
      * uses; if a GRID has no function `noise`, the kind is UNKNOWN. EXACT sets `exact` and
      * `n_exact`. SHIFT sets `rope_rotated` if `decode` applies RoPE to the keys. SHIFT sets the
-     * kind to MEASURED if `decode` does not undo `encode`, or if no other kind describes the errors
-     * after RoPE. */
+     * kind to MEASURED if no other kind describes the errors after `decode`. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 
