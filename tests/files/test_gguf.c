@@ -321,7 +321,7 @@ START_TEST(invalid_tensors_are_refused)
     one(&m, "a", (uint64_t)1 << 40, 1, 0, 0);
     refused(&m, "more than 8 times");
     one(&m, "a", 33, 1, 8, 0);
-    refused(&m, "multiple of the block size");
+    refused(&m, "multiple of the type's quantization block");
     one(&m, "a", 256, 1, 13, 0);
     refused(&m, "Q5_K is not supported");
     one(&m, "a", 4, 1, 77, 0);

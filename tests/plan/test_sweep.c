@@ -651,7 +651,7 @@ START_TEST(impossible_is_a_cell)
     must_make(&c, &s, ONE, NULL);
     ck_assert_int_eq(s.n_cells, 2);
     ck_assert(!s.cell[0].possible && !s.cell[1].possible);
-    ck_assert_ptr_nonnull(strstr(s.cell[1].reason, "17 tokens"));
+    ck_assert_ptr_nonnull(strstr(s.cell[1].reason, "17 text tokens"));
     drop(&c, &s);
 }
 END_TEST
