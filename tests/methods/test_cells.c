@@ -414,6 +414,28 @@ START_TEST(scales_rounded_up_clip_nothing)
 }
 END_TEST
 
+/* The groups of a block with scale=block share one scale, so an infinity makes all of them NaN. */
+START_TEST(infinity_makes_the_block_nan)
+{
+    static const char *const text[] = { "ints(bits=8,scale=block)", "ints(bits=4,scale=block)",
+                                        "floats(scale=block)", "floats(format=e5m2,scale=block)" };
+    const struct kvr_block_shape shape = { 3, 2, MOST };
+    const size_t n = elements(&shape);
+    float *x = floats(n), *y = floats(n);
+
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)i - 7;
+    x[MOST + 1] = -INFINITY;
+    for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
+        there_and_back(text[k], &shape, x, y);
+        for (size_t i = 0; i < n; i++)
+            ck_assert_msg(isnan(y[i]), "%s: %zu: %g", text[k], i, (double)y[i]);
+    }
+    free(x);
+    free(y);
+}
+END_TEST
+
 START_TEST(impossible_settings_are_refused)
 {
     static const struct {
@@ -456,6 +478,7 @@ int main(void)
     tcase_add_test(tc, norms_are_kept);
     tcase_add_loop_test(tc, sizes_are_the_published, 0, (int)(sizeof sizes / sizeof *sizes));
     tcase_add_test(tc, scales_rounded_up_clip_nothing);
+    tcase_add_test(tc, infinity_makes_the_block_nan);
     tcase_add_test(tc, impossible_settings_are_refused);
     suite_add_tcase(s, tc);
     return run_suite(s);

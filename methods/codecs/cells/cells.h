@@ -384,7 +384,7 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
     if (c->scale == CELLS_BLOCK) {
         const float top = c->kind == CELLS_FLOATS ? c->top : (float)((1 << (c->bits - 1)) - 1);
 
-        f->s = most / top;
+        f->s = cells_bits(most) >= 0x7f800000u ? cells_float(0x7fc00000u) : most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
     if (c->relative) { /* The stored scale of the group that contains `most` is 448, the largest
