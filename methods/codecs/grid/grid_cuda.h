@@ -1,9 +1,9 @@
 /* grid_cuda.h - launchers of the integer grids.
  *
- * All pointers are device memory of the stream. A launcher uses the shapes, formats and arithmetic
- * of the CPU function that its comment names, and writes the same bytes, unless stated otherwise. A
- * launcher neither allocates memory nor synchronises; kvr_stream_sync() returns errors. For n = 0
- * no kernel is launched. */
+ * All pointers are memory of the stream's device. A launcher uses the shapes, formats and
+ * arithmetic of the CPU function that its comment names, and writes the same bytes, unless stated
+ * otherwise. A launcher neither allocates memory nor synchronises; kvr_stream_sync() returns
+ * errors. For n = 0 no kernel is launched. */
 #ifndef KVR_METHODS_GRID_CUDA_H
 #define KVR_METHODS_GRID_CUDA_H
 
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Encodes x [T,H,D] as kvr_grid_encode does, to codes, scales and zero points (kvr_grid_layout).
- * The function ignores job->opts. */
+ * The options come from `g`, not from job->opts. */
 void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           const struct kvr_stage_job *job, const float *x, void *codes,
                           void *scales);
@@ -33,26 +33,27 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
  * A single grid without rotation may also have one group per token, if x is BF16 and has at most
  * 2048 channels. The number of channels H*D must be a multiple of four. A chain with a rotation
  * must have one grid, and heads of 32, 64 or 128 channels. BF16 input requires F32 arithmetic and a
- * method whose name does not end in @study. For BF16 and F32 input, the address of x is a multiple
- * of 16 bytes, or of D / 8 bytes with a rotation. */
+ * method whose name does not end in @study. The data of x, BF16 or F32, must be aligned to 16
+ * bytes, or to D / 8 bytes if the chain has a rotation. */
 bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
-/* Decodes a chain in one launch. A chain without a rotation is always supported. For a chain with a
- * rotation, the function returns false if the chain has two grids, or if D is not 32, 64 or 128. It
- * also returns false if a buffer is not aligned to D / 32 elements, or a group of channels is not a
- * multiple of D / 32. */
+/* Decodes a block that kvr_chain_encode or kvr_chain_encode_cuda encoded, in one launch. A chain
+ * without a rotation is always supported. For a chain with a rotation, the function returns false
+ * if the chain has two grids, or if D is not 32, 64 or 128. It also returns false if a buffer is
+ * not aligned to D / 32 elements, or a group of channels is not a multiple of D / 32. */
 bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                            int h0, int nh, float *out);
 /* Decodes a chain as kvr_chain_decode_cuda does, but rounds the output to the nearest BF16, with
- * ties to even. The chain may be one grid without a rotation. `out` must be 16-byte aligned.
+ * ties to even. The chain need not have a rotation or a second grid. `out` must be 16-byte aligned.
  * Returns false without a launch if kvr_chain_decodes_bf16 returns false. */
 bool kvr_chain_decode_bf16_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                                 const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                 int h0, int nh, kvr_bf16 *out);
-/* Returns whether kvr_chain_decode_bf16_cuda can decode the chain. A chain with a rotation must
- * have one grid and heads of D = 32, 64 or 128 channels. If the grid of such a chain has groups of
- * channels, the group size must be a multiple of D / 32. */
+/* Returns whether kvr_chain_decode_bf16_cuda can decode the chain. It can decode every chain
+ * without a rotation. A chain with a rotation must have one grid and heads of D = 32, 64 or 128
+ * channels. If the grid of such a chain has groups of channels, the group size must be a multiple
+ * of D / 32. */
 bool kvr_chain_decodes_bf16(const struct kvr_grid_chain *c);
 
 #ifdef __cplusplus

@@ -133,8 +133,8 @@ static inline void fit_sym(int bits, struct groups *r, int n)
     kvr_to_f32(r->s, r->scale, KVR_F16, (size_t)n);
 }
 
-/* Computes the scale s and the minimum m of `asym` in the intended reading (grid.h). Codes are
- * computed from x - m. */
+/* For groups of an `asym` grid in the intended reading (grid.h), computes the scale s and rounds
+ * the group's minimum down to m in FP16. Codes are computed from x - m. */
 static inline void fit_asym(int bits, struct groups *r, int n)
 {
     const float q_top = (float)((1 << bits) - 1);

@@ -11,19 +11,21 @@
  * integer. Two variants give the same code as the correctly rounded quotient.
  *
  * The variant without `exact` requires that v has at most 11 significand bits, as BF16 numbers and
- * residuals have. A tie is a quotient h = k + 1/2, halfway between two integers. The difference v -
- * h s is a multiple of the smaller of ulp(v) and ulp(h s). Therefore v/s either equals a tie or is
- * at least 2^-13 away from it. The approximation near = fma(v, y, C) rounds v/s to a multiple of
- * 2^-16 (of 2^-13 for 8 bits). This spacing is at most the least distance from a tie and exceeds
- * the error of v y, so `near` equals a tie if and only if v/s does.
+ * residuals of a symmetric grid have (see below). A tie is a quotient h = k + 1/2, halfway between
+ * two integers. The difference v - h s is a multiple of the smaller of ulp(v) and ulp(h s).
+ * Therefore v/s either equals a tie or is at least 2^-13 away from it. The approximation near =
+ * fma(v, y, C), with the constant C of offset_of(), is C plus v/s rounded to a multiple of 2^-16
+ * (of 2^-13 for 8 bits). This spacing is at most the least distance from a tie and exceeds the
+ * error of v y, so near - C equals a tie if and only if v/s does.
  *
- * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. This
- * `near` is the correctly rounded quotient, because v/s is at least 2^-12 ulp away from every
- * midpoint between two adjacent floats (grid_encode_isa.c).
+ * The variant `exact` computes near = fma(v, y, fl(v l)), where fl() rounds to F32, and y + l
+ * approximates 1/s with a relative error below 2^-43. This `near` is the correctly rounded
+ * quotient, because v/s is at least 2^-12 ulp away from every midpoint between two adjacent floats
+ * (grid_encode_isa.c).
  *
  * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 significand
- * bits. If c = 0, r is x. If c is not 0, then |x| >= s/2, so r is a multiple of s 2^-11 and at most
- * s/2.
+ * bits. If c = 0, r is x. If c is not 0, then |x| >= |s|/2, so r is a multiple of the value of the
+ * last of the 11 significand bits of s. Since |r| <= |s|/2, r is less than 2^10 times it.
  *
  * Adding M = 1.5 2^23 to a float rounds it to an integer, ties to even, and the low bits of the sum
  * contain this integer. Codes of several tokens are packed into a byte by Horner's scheme: the sum
@@ -85,7 +87,7 @@ ALWAYS vf near_of(vf x, const struct encode_params *k, struct variant variant)
 }
 
 /* Quantizes 8 / bits tokens into one byte per channel, with the code of x[i] at bit i * bits. The
- * bias of symmetric codes is not added. */
+ * caller adds bias_of() for symmetric codes. */
 ALWAYS vi byte_of(const vf *x, const struct encode_params *k, int64_t each, struct variant variant)
 {
     const int per = 8 / variant.bits;
@@ -266,7 +268,8 @@ ALWAYS void load_tokens(const kvr_bf16 *x, int64_t stride, int n, struct token_r
     }
 }
 
-/* Copies the span x[i][0] (even channels) and x[i][1] (odd channels) of n tokens i to `to`. */
+/* Copies a span of n tokens to `to`; x[i][0] has the even channels of token i, and x[i][1] the odd
+ * ones. */
 ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct token_rows *to)
 {
 #pragma GCC unroll 4
@@ -308,7 +311,8 @@ ALWAYS vi up_to_half(vi x)
 }
 
 /* Computes scale and minimum of a column like v_fit(). The result is correct only if scale and
- * minimum are normal FP16 numbers; the caller checks this by all_normal(*worst). */
+ * minimum are normal FP16 numbers. The function combines both into *worst by note_not_normal(), and
+ * the caller checks all_normal(*worst). */
 ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, vi *worst)
 {
     const vi sign = i_set(INT32_MIN);
@@ -335,9 +339,9 @@ ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, 
                                     i_xor(scale, i_and(over, i_set(0x8000))), i_set(0) };
 }
 
-/* Computes the scales and minima of the first n spans from position p on, from the columns' ranges
- * r. Stores them in the block and sets k to the parameters for encoding. Returns n, or the number
- * of spans before the first span that is not in_fp16_range(). */
+/* Computes the scales and minima of n adjacent spans, the first at position p, from the columns'
+ * ranges r. Stores scales and minima in the block and sets k to the parameters for encoding.
+ * Returns n, or the number of spans before the first span that is not in_fp16_range(). */
 ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r,
                      struct variant variant, struct encode_params *k)
 {

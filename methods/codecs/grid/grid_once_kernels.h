@@ -8,7 +8,8 @@
  * Only blocks that satisfy kvr_grid_is_narrow() are supported. A BF16 value x exceeds the float
  * `bound` in magnitude if the low 15 bits of x, as an integer, are greater than the upper 16 bits
  * of `bound`. The stored bytes are identical to those of replacing all outliers first and
- * quantizing afterwards. */
+ * quantizing afterwards. Columns that may contain an outlier are set aside; they are called
+ * strays. */
 #ifndef KVR_METHODS_GRID_ONCE_KERNELS_H
 #define KVR_METHODS_GRID_ONCE_KERNELS_H
 
@@ -24,28 +25,29 @@ struct kvr_grid_stray {
     kvr_bf16 x[KVR_NARROW_TOKENS];
 };
 
-/* Results of a pass over a block: the list of strays, and eight partial sums each of the values and
- * of their squares. Partial sums in F32 are rounded at most 64 times before they are added to these
- * doubles. */
+/* Results of a pass over a block: the columns set aside (strays), and the sum of the values and the
+ * sum of their squares, each as eight partial sums in double. At most 64 roundings in F32 precede
+ * each addition to a double. */
 struct kvr_grid_seen {
     double sum[8], square[8];
-    struct kvr_grid_stray *stray; /* list of n strays, allocated for `most` strays */
+    struct kvr_grid_stray *stray; /* list of n columns, allocated for `most` columns */
     int64_t n, most;
 };
 
 struct kvr_grid_once {
     bool exists; /* whether these functions exist for this instruction set */
     /* axis=tokens, group 16: quantizes 16 tokens of m channels, where m <= KVR_GRID_STRIP is a
-     * multiple of 64. Appends every column with a magnitude above `least` to the strays. Returns
-     * false if the list of strays is full, or if a scale or minimum is not below 65504 in
+     * multiple of 64. Appends every column with a magnitude above `least` to the list seen->stray.
+     * Returns false if this list is full, or if a scale or minimum is not below 65504 in
      * magnitude. */
     bool (*tokens)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int m,
                    uint16_t least, struct kvr_grid_seen *seen);
-    /* Sets the field `over` of n strays by comparing their values with `bound`. Returns the number
-     * of outliers. */
+    /* Sets the field `over` of n columns that were set aside, by comparing their values with
+     * `bound`. Returns the number of outliers. */
     int64_t (*mark)(struct kvr_grid_stray *stray, int64_t n, uint16_t bound);
-    /* Quantizes the columns of n strays a second time, with each outlier replaced by the value of
-     * the token before it. Returns true. */
+    /* Quantizes again n columns that were set aside. Each outlier is replaced by the channel's
+     * value at the token before it, or by the replacement of that value if it is also an outlier.
+     * Returns true. */
     bool (*columns)(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray, int64_t n,
                     uint16_t bound);
     /* Reads one token of n channels, a multiple of 64, and adds its values and squares to the sums

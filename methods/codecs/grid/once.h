@@ -1,5 +1,5 @@
-/* once.h - encodes the stage `outliers` and the integer grid after it in the same pass that finds
- * the outliers. Only BF16 values on the CPU are supported.
+/* once.h - finds and stores outliers (stage `outliers`) in the same pass in which the integer grid
+ * after it quantizes the values. Only BF16 values on the CPU are supported.
  *
  *     KVR_TRY(kvr_once_encode(&chain, &job, &x, work, scratch, &out->stage[0], data, &done));
  *     if (!done)
@@ -21,10 +21,10 @@
 extern "C" {
 #endif
 
-/* Encodes a block of BF16 values. `exact` is the job of an EXACT stage whose pointer `once` is not
- * NULL, and `entries` receives the data of this stage. `work` is scratch memory of T*H*D floats,
- * and `scratch` is the result of kvr_chain_scratch(). If the block is not supported, *done becomes
- * false and `entries` stays empty. */
+/* Encodes a block of BF16 values. `exact` is the job of an outlier stage (KVR_STAGE_EXACT) that has
+ * the functions struct kvr_exact_once, and `entries` receives the outliers that this stage stores.
+ * `work` is scratch memory of T*H*D floats, and `scratch` is the result of kvr_chain_scratch(). If
+ * the block is not supported, *done becomes false and `entries` stays empty. */
 enum kvr_status kvr_once_encode(const struct kvr_grid_chain *c, const struct kvr_stage_job *exact,
                                 const struct kvr_values *x, float *work, int64_t scratch,
                                 struct kvr_stage_data *entries,

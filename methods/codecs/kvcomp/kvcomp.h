@@ -1,11 +1,11 @@
 /* kvcomp.h - format and decoder of the stage `kvcomp`, shared by CPU and CUDA.
  *
  * The codes are those of PackKV (packkv.h), with one scale and zero point per token or per 64
- * tokens, over all heads. The symbols of a block are compressed by a canonical Huffman code, whose
- * code lengths follow from the number of occurrences of each symbol plus one. The code words of one
- * token in one head are a vector, and those of 64 consecutive tokens in one head are a unit. A code
- * word is written from its highest bit down, into bytes that are filled from the lowest bit up.
- * Every unit is padded to a whole byte. */
+ * tokens, over all heads. These codes are the symbols of a canonical Huffman code, one per block.
+ * It is computed from the numbers of occurrences of the symbols in the block, each increased by
+ * one. The code words of one token in one head are a vector, and those of 64 consecutive tokens in
+ * one head are a unit. A code word is written from its highest bit down, into bytes that are filled
+ * from the lowest bit up. Every unit is padded to a whole byte. */
 #ifndef KVR_METHODS_KVCOMP_H
 #define KVR_METHODS_KVCOMP_H
 
@@ -14,11 +14,12 @@
 enum { KVCOMP_SYMBOLS = 16, KVCOMP_LENGTHS = 16, KVCOMP_BLOCK = 64 };
 
 /* The codes of a block start with the T % 64 tokens after the last complete 64, BF16 [T % 64][H D].
- * Next are the units, [blocks][H], where blocks = T / 64. The side information of a block starts
- * with the code lengths of the 16 symbols, one byte each. Next is an array [blocks][H] of 6-byte
- * entries, one per unit: the byte offset of the unit from the first unit, uint32, and its number of
- * bytes, uint16. Next is the number of bits of each vector, uint16 [64 * blocks][H]. The scale s
- * and zero point z of each token, or of each 64 tokens, are last, in FP16. */
+ * Next are the units [blocks][H], where `blocks` is the number of complete runs of 64 tokens. The
+ * side information of a block starts with the code lengths of the 16 symbols, one byte each. Next
+ * is an array [blocks][H] of 6-byte entries, one per unit: the byte offset of the unit from the
+ * first unit, uint32, and its number of bytes, uint16. Next is the number of bits of each vector,
+ * uint16 [64 * blocks][H]. The scale s and zero point z of each token, or of each 64 tokens, are
+ * last, in FP16. */
 struct kvcomp {
     int bits;
     bool by_token;
@@ -92,8 +93,8 @@ CELLS int kvcomp_next(const struct kvcomp_code *k, cells_bytes_in codes, int64_t
     return 0;
 }
 
-/* Returns the bit offset of vector (t, h) from the start of its unit, and sets *at to the byte
- * offset of the unit in `codes`. */
+/* Returns the bit offset of vector (t, h) from the start of its unit (64 tokens of one head), and
+ * sets *at to the byte offset of the unit in `codes`. */
 CELLS int64_t kvcomp_find(const struct kvcomp *g, cells_bytes_in params, int64_t t, int64_t h,
                           int64_t *at)
 {
