@@ -17,11 +17,12 @@
  *              decode  code to F32, - z, * s
  *     hadamard         one butterfly per stride, / sqrt(D)
  *
- * Tensors are F32. One more launch pads the last block if it is not full. Two operations need fewer
- * launches here than in PyTorch. One is the conversion of scales to FP16; the other is a butterfly
- * of the Walsh-Hadamard transform, which PyTorch computes as two sums and a concatenation. The
- * measured time is therefore a lower bound of PyTorch's time. Codes are packed. The stored bytes
- * and the decoded values equal those of the stage's own functions. */
+ * Tensors are F32. If the number of tokens is not a multiple of 16, `sym` and `asym` need one
+ * additional launch, which pads the tensor with zeros, as in the study's code. Two operations need
+ * fewer launches here than in PyTorch: the conversion of scales to FP16, and a butterfly stage of
+ * the Walsh-Hadamard transform. PyTorch computes the butterfly stage as two sums and a
+ * concatenation. The measured time is therefore a lower bound of PyTorch's time. Codes are packed.
+ * The stored bytes and the decoded values equal those of the stage's own functions. */
 #ifndef KVR_METHODS_EAGER_H
 #define KVR_METHODS_EAGER_H
 
@@ -31,8 +32,9 @@
 extern "C" {
 #endif
 
-/* Fails with KVR_EUNSUPPORTED unless the codec reproduces the study's code (study reading) and its
- * pipeline is `raw`, one integer grid, or `hadamard` and one integer grid. */
+/* Accepts only the codec of a study reading (NAME@study) whose pipeline is `raw`, `sym` or `asym`,
+ * the latter two with or without `hadamard`. For any other codec, the function fails with
+ * KVR_EUNSUPPORTED. */
 enum kvr_status kvr_eager_check(const struct kvr_codec *c);
 
 /* Whether this stage is executed operation by operation; other stages use their own functions. */

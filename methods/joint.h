@@ -18,8 +18,8 @@ extern "C" {
 
 struct kvr_joint {
     int n_owners;          /* number of blocks that share this struct */
-    struct kvr_buf values; /* decoded K, then V, [T,H,D] F32, tag SCRATCH; empty until
-                            * kvr_joint_read */
+    struct kvr_buf values; /* decoded K, then V, each F32 [T,H,D], with the memory tag
+                            * KVR_MEM_SCRATCH; empty until kvr_joint_read */
     enum kvr_status (*read)(struct kvr_joint *j);
     void (*close)(struct kvr_joint *j); /* frees j and all that it owns, except `values` */
 };

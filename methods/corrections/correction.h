@@ -15,12 +15,13 @@
  *     flat     the mean of taylor over the segment's keys: one number per query and segment
  *     energy   c = q . (mean k^ - mean k) + 1/2 sum_c q_c^2 (var_c k^ - var_c k)
  *
- * The means and variances are over the tokens of one segment and head. The corrections taylor,
- * exact and flat assume that errors are nearly uniform and independent of the keys. They accept
- * only a codec whose error model (struct kvr_coding_noise) states scales. The correction energy
- * measures the error and therefore accepts any codec with a known or measurable error. If the codec
- * has a transform, all quantities, including the query, are in the transformed space. Elements that
- * are stored exactly (outliers) count as having scale 0. */
+ * The means and variances in the formula of energy are taken over the tokens of one segment, for
+ * each head and channel. The corrections taylor, exact and flat assume that errors are nearly
+ * uniform and independent of the keys. They accept only lossless codecs and codecs whose error
+ * model (struct kvr_coding_noise) gives the scale of every element. The correction energy measures
+ * the error and therefore accepts any codec with a known or measurable error. If the codec has a
+ * transform, all quantities, including the query, are in the transformed space. Elements that are
+ * stored exactly (outliers) count as having scale 0. */
 #ifndef KVR_METHODS_CORRECTIONS_CORRECTION_H
 #define KVR_METHODS_CORRECTIONS_CORRECTION_H
 

@@ -13,7 +13,7 @@
  * c->by_scales (harness/cache/attend_cuda.h).
  *
  * The function kvr_codec_noise() reads a packed block, whose shape and codec are in host memory and
- * whose buffers are in device memory. All other pointers are device memory. The functions neither
+ * whose buffers are in device memory. All other arrays are in device memory. The functions neither
  * allocate memory nor synchronise; kvr_stream_sync() returns errors. */
 #ifndef KVR_METHODS_CORRECTIONS_CORRECTIONS_CUDA_H
 #define KVR_METHODS_CORRECTIONS_CORRECTIONS_CUDA_H
@@ -25,8 +25,9 @@
 extern "C" {
 #endif
 
-/* Formula of the correction that attention subtracts from an attention score. In the formulas, q is
- * the query divided by sqrt(D), and s2_c is the squared scale of channel c of the key. */
+/* Formula of the correction that attention subtracts from an attention score. In the formulas, q_c
+ * is channel c of the query divided by sqrt(D), and s2_c is the squared scale of channel c of the
+ * key. */
 enum kvr_by_scales {
     KVR_BY_SCALES_NO,     /* no correction by scales */
     KVR_BY_SCALES_TAYLOR, /* 1/24 sum_c q_c^2 s2_c */
@@ -41,10 +42,10 @@ void kvr_squared_scales_cuda(struct kvr_stream *s, const struct kvr_packed *k, i
 /* Types of the functions prepare_cuda and rows_cuda of the corrections `flat` and `energy`. The
  * moments of a segment form an array [number of moments][H][D].
  *
- * A prepare function computes the moments of a segment of k->shape.n_tok >= 1 tokens from x and
- * back [T,H,D]. The correction `flat` ignores the contents of `back` and overwrites them with
- * squared scales. Sums run in double in token order, as on the CPU, so the moments are
- * bit-identical (NaN payloads may differ).
+ * A prepare function computes the moments of the segment k, which has at least one token, from its
+ * original keys `x` and its decoded keys `back`, both [T,H,D]. The correction `flat` ignores the
+ * contents of `back` and overwrites them with squared scales. Sums run in double in token order, as
+ * on the CPU, so the moments are bit-identical (NaN payloads may differ).
  *
  * A rows function computes the correction that all keys of a segment have in common, for n_query
  * queries. Queries q [n_query,H,D] are not scaled by 1 / sqrt(D), and the output is row_bias

@@ -3,9 +3,10 @@
  *
  *     kvr_eager_ops_of(dev)->map(dev, KVR_EAGER_DIV, n, 7, 0, false, x, out);     out = x / 7
  *
- * Tensors are F32, and the output tensor may be the input tensor. If `bf16` is set, tensors and
- * results are rounded to BF16, but scalars are not. A NaN stays NaN in every operation. Pointers
- * are memory of `dev`; no operation allocates or synchronises. */
+ * Tensors are F32, and the output tensor may be the input tensor. If `bf16` is set, every operation
+ * rounds its input tensors and its result to BF16 values (stored as F32), but not its scalar
+ * operands. A NaN stays NaN in every operation. Pointers refer to memory of `dev`; no operation
+ * allocates or synchronises. */
 #ifndef KVR_METHODS_EAGER_OPS_H
 #define KVR_METHODS_EAGER_OPS_H
 
@@ -33,7 +34,8 @@ struct kvr_eager_part {
     int axis, group;
 };
 
-/* A vector of n elements with one group per element, so that `zip` combines two vectors. */
+/* Describes a vector of n elements with one quantization group per element. With it, the function
+ * `zip` below combines two vectors element by element. */
 static inline struct kvr_eager_part kvr_eager_each(int64_t n)
 {
     struct kvr_eager_part p;
@@ -71,8 +73,8 @@ struct kvr_eager_ops {
     /* Unpacks codes of a tensor [n_tok, channels] and subtracts `minus`. */
     void (*unpack)(struct kvr_dev *dev, int64_t n_tok, int bits, const struct kvr_eager_part *p,
                    float minus, const uint8_t *codes, float *out);
-    /* Computes one butterfly step in rows of d elements: replaces elements a and b that are
-     * `stride` apart by a + b and a - b. x has n elements in all. */
+    /* Computes one butterfly stage of the Walsh-Hadamard transform of rows of d elements: replaces
+     * elements a and b that are `stride` apart by a + b and a - b. x has n elements in all. */
     void (*butterfly)(struct kvr_dev *dev, int64_t n, int d, int stride, bool bf16, float *x);
 };
 

@@ -20,8 +20,8 @@
 size_t kvr_pack_bytes(int64_t n_tok, int64_t channels, int bits);
 
 /* Packs codes [n, nc] of tokens [t0, t0+n) and channels [c0, c0+nc) into the planes of n_tok tokens
- * and `channels` channels. t0 is a multiple of 8. In the last row of a plane, the fields past
- * token n_tok - 1 become 0. */
+ * and `channels` channels. t0 is a multiple of 8. If n_tok is not a multiple of 8/f, the unused
+ * fields in the last row of a plane of f-bit fields become 0. */
 void kvr_pack(uint8_t *packed, int64_t n_tok, int64_t channels, int bits, int64_t t0, int64_t n,
               int64_t c0, int64_t nc, const uint8_t *codes);
 

@@ -8,8 +8,9 @@
 #include "methods/kernels/pack.h"
 
 struct kvr_pack_kernels {
-    /* Packs codes [n, nc] of n tokens into one plane. A row of nc bytes has the fields of 8/f
-     * tokens, and rows are `stride` bytes apart; fields of missing tokens become 0. */
+    /* Packs codes [n, nc] of n tokens into one plane. Each byte of a row [nc] has the fields of 8/f
+     * tokens of one channel, and rows start `stride` bytes apart. If n is not a multiple of 8/f,
+     * the unused fields of the last row become 0. */
     void (*plane)(uint8_t *row, int64_t stride, int f, int low, int64_t n, int64_t nc,
                   const uint8_t *codes);
     /* Sets codes[c] to the field at bit `shift` of row[c], shifted to bit `low`. */

@@ -2,7 +2,7 @@
  *
  * The comment of a function names its CPU reference, for example kvr_topk. Results are
  * bit-identical to the CPU's, except for NaN payloads, because the GPU and the CPU add the same
- * partial sums in double in the same order. All pointers are device memory. */
+ * partial sums in double in the same order. All arrays are in device memory. */
 #ifndef KVR_METHODS_POLICY_CUDA_H
 #define KVR_METHODS_POLICY_CUDA_H
 
@@ -24,13 +24,14 @@ struct kvr_frames_of {
 /* Computes kvr_frame_summary of every frame and head: summary [frames, H]. */
 void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f, const float *k,
                             const float *v, float *summary);
-/* Computes the variance, over frames, of mean |v| at every position i of a frame
- * (methods/tiers/spatial.c). The input is v [n_frames * positions, channels], and the output is
- * rank[i] = { variance, i }. */
+/* Computes, for every token position i of a frame, the variance over frames of the mean of |v| over
+ * channels (methods/tiers/spatial.c). The input is v [n_frames * positions, channels], and the
+ * output is rank[i] = { variance, i }. */
 void kvr_position_variance_cuda(struct kvr_stream *s, const float *v, int64_t n_frames,
                                 int64_t positions, int64_t channels, struct kvr_ranked *rank);
-/* Sorts items as kvr_topk does, but into another array; all indices must be distinct. The n^2
- * comparisons are fast enough for frames and positions, but not for tokens. */
+/* Writes the items to `sorted` in the order of kvr_topk (descending score). The field `index` of
+ * all items must be distinct. The function compares all n^2 pairs of items, which is fast enough
+ * for the positions of one frame, but not for all tokens of the cache. */
 void kvr_topk_cuda(struct kvr_stream *s, const struct kvr_ranked *item, int64_t n,
                    struct kvr_ranked *sorted);
 

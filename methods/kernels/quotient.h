@@ -7,16 +7,16 @@
  * The first approximation q0 = y inv is within 3 ulp of y / s. The remainder e = y - q0 s is a
  * multiple of ulp(q0) ulp(s) and below 8 s ulp(q0), so it has at most 3 significand bits more than
  * s. If s has at most 21 significand bits, fmaf therefore computes e exactly. Before rounding, q0 +
- * e inv differs from y / s by e times the error of inv, at most 3 2^-24 ulp. If s has p significand
- * bits, y / s is at least 2^-(p+1) ulp away from every midpoint between two adjacent floats. The
- * result is therefore correctly rounded if s is an FP16 number (11 bits), a BF16 number (8 bits) or
- * a small integer. For the divisor sqrt(D) of the Walsh-Hadamard transform, which has 24
- * significand bits, tests/methods/test_quotient.c checks every y.
+ * e inv differs from y / s by e times the error of inv, which is at most 3 * 2^-24 ulp(q0). If s
+ * has p significand bits, y / s is at least 2^-(p+1) ulp away from every midpoint between two
+ * adjacent floats. The result is therefore correctly rounded if s is an FP16 number (11 bits), a
+ * BF16 number (8 bits) or a small integer. For the divisor sqrt(D) of the Walsh-Hadamard transform,
+ * which has 24 significand bits, tests/methods/test_quotient.c checks every y.
  *
- * The magnitude of y must be 0, or at least 2^-100 and so small that y inv is finite. For smaller
- * magnitudes of y, the result may be off by one denormal ulp, and it is 0 if the quotient is 0. For
- * an infinite y, for NaN, and for y = -0 with a positive s, the result equals that of a
- * division. */
+ * The magnitude of y must be 0, or at least 2^-100 and so small that y inv is finite. For a smaller
+ * |y|, the result may differ from the rounded y / s by one ulp of a denormal number, 2^-149. It is
+ * 0 if and only if y / s rounds to 0. For an infinite y, for NaN, and for y = -0 with a positive s,
+ * the result equals that of a division. */
 #ifndef KVR_METHODS_QUOTIENT_H
 #define KVR_METHODS_QUOTIENT_H
 
@@ -32,8 +32,8 @@
 KVR_QUOTIENT kvr_quotient(float y, float s, float inv)
 {
     const float q = y * inv,
-                over = fmaf(q, s, -y); /* +0 if the quotient q is exact, so that adding the
-                                        * correction to q = -0 leaves -0 */
+                over = fmaf(q, s, -y); /* +0 if the quotient q is exact; if s > 0, fmaf(+0, -inv,
+                                        * -0) is -0, so q = -0 keeps its sign */
 
     return fabsf(over) < INFINITY ? fmaf(over, -inv, q) : q; /* `over` is NaN if y is not finite */
 }
@@ -57,8 +57,8 @@ KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
 }
 
 /* Refines `near`, an approximation of 1 / s within 4 ulp, to 1 / s rounded to nearest, for an s of
- * at most 11 significand bits. The remainder e = 1 - s near has 13 significand bits, so fmaf
- * computes it exactly; near + e near differs from 1 / s by e e / s. For every s,
+ * at most 11 significand bits. The remainder e = 1 - s * near has 13 significand bits, so fmaf
+ * computes it exactly. The sum near + e * near differs from 1 / s by e^2 / s. For every s,
  * tests/methods/test_quotient.c checks that this error does not change the rounding. */
 KVR_QUOTIENT kvr_inverse_refine(float near, float s)
 {

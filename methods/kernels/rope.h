@@ -7,8 +7,9 @@
  *     kvr_rope_angles(D, frame, row, col, cosines, sines);
  *     kvr_rope_rotate(k, D, cosines, sines, true, raw);
  *
- * RoPE along time is additive and does not affect the channel pairs of rows and columns. To move a
- * key by n frames, positive or negative, rotate it by the angles of (n, 0, 0). */
+ * Rotations by numbers of frames add up, and affect only the channel pairs that encode time. To
+ * move a key by n frames, positive or negative, rotate it by the angles of frame n, row 0 and
+ * column 0. */
 #ifndef KVR_METHODS_KERNELS_ROPE_H
 #define KVR_METHODS_KERNELS_ROPE_H
 
@@ -21,8 +22,8 @@
  * The frequencies of an axis are a geometric sequence that starts at 1. */
 void kvr_rope_angles(int head_dim, double frame, int row, int col, double *cosines, double *sines);
 
-/* Rotates the channel pairs (2p, 2p + 1) of from [D] by the angles, or by their negatives if
- * `back`, and writes to [D]; `to` may be `from`. */
+/* Rotates the channel pairs (2p, 2p + 1) of the vector `from` [D] by the angles, or by their
+ * negatives if `back` is set. The result is stored in `to` [D], which may be `from`. */
 void kvr_rope_rotate(const float *from, int head_dim, const double *cosines, const double *sines,
                      bool back, float *to);
 

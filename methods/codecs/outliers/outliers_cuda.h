@@ -6,7 +6,8 @@
  * unless the rule's field `left` is KVR_LEFT_KEEP, replaces the outliers in x.
  *
  * The results are bit-identical to the CPU's: counts are integers, and sigma is computed from the
- * same partial sums in the same order. All pointers are device memory, and x is 16-byte aligned. */
+ * same partial sums in the same order. All arrays and the buffer `work` are in device memory, and x
+ * is 16-byte aligned. */
 #ifndef KVR_METHODS_OUTLIERS_CUDA_H
 #define KVR_METHODS_OUTLIERS_CUDA_H
 
@@ -21,7 +22,7 @@ enum kvr_outliers_left { KVR_LEFT_FILL, KVR_LEFT_CLAMP, KVR_LEFT_KEEP };
 
 struct kvr_outliers_rule {
     double sigma;        /* outlier threshold, in standard deviations of the block */
-    int64_t most;        /* maximum number of outliers that are stored */
+    int64_t most;        /* maximum number of outliers stored per block; the largest are kept */
     int64_t n, channels; /* number of elements (at most INT32_MAX), and number of channels H*D */
     /* number of zeros that pad the block to a multiple of 16 tokens before the standard deviation
      * is computed; 0 except in some methods named NAME@study */
@@ -39,9 +40,10 @@ const void *kvr_outliers_count(const void *work);
 void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, const float *x,
                             void *work);
 /* Stores the outliers' values [n_exact] and ascending indices [n_exact]. The function then replaces
- * the outliers in x, depending on r->left. KVR_LEFT_FILL uses the nearest earlier value of the
- * channel that is not an outlier, or else the first such value. KVR_LEFT_CLAMP uses the bound with
- * the outlier's sign. */
+ * the outliers in x, depending on r->left. KVR_LEFT_FILL replaces an outlier by the nearest earlier
+ * value in its channel that is not an outlier. If all earlier values are outliers, the replacement
+ * is the nearest later one that is not, or 0 if there is none. KVR_LEFT_CLAMP uses the outlier
+ * bound (r->sigma standard deviations) with the outlier's sign. */
 void kvr_outliers_take_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, float *x,
                             const void *work, int64_t n_exact, kvr_f16 *values, int32_t *indices);
 /* Restores the outliers in out [n,nh,D], which contains tokens [t0, t0 + n) of heads [h0, h0 +

@@ -7,10 +7,10 @@
  *
  * The scale s is at least max |x| / 1024, so that FP16 can represent the integer z.
  *
- * Tokens are quantized 64 at a time, and the T % 64 tokens after the last complete 64 stay in BF16.
- * A permutation of each 64 tokens makes similar tokens consecutive. The permuted tokens are divided
- * into four rounds of 16 tokens. The codes of the 64 tokens in one head are a unit, which contains
- * for each round:
+ * Tokens are quantized 64 at a time, and the last T % 64 tokens of a block stay in BF16. A
+ * permutation of each 64 tokens makes similar tokens consecutive. The permuted tokens are divided
+ * into four groups of 16 tokens, called rounds. The codes of the 64 tokens in one head are stored
+ * together. These bytes are called a unit; they contain for each round:
  *
  *     the smallest code m of each channel, b bits; the number n of bits of code - m, in lens bits;
  *     then channel by channel 16 n-bit numbers q - m, from the lowest bit up
@@ -23,19 +23,22 @@
 
 enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACKKV_ROUND };
 
-/* The codes of a block start with the T % 64 tokens after the last complete 64, BF16 [T % 64][H D].
- * Next are the units, [blocks][H], where blocks = T / 64. The side information of a block starts
- * with an array [blocks][H] of 16-byte entries, one per unit. An entry has the byte offset of the
- * unit from the first unit and the unit's number of bytes, both uint32. It also has the byte
- * offsets, from the unit's start, at which the four rounds end, uint16. Next are s and z of each
- * quantized token, in FP16. Last are the permutations, one byte per quantized token. */
+/* The codes of a block start with the last T % 64 tokens, which are not quantized, in BF16 [T %
+ * 64,H,D]. Next are the units [blocks][H], each with the codes of 64 tokens in one head, where
+ * blocks = floor(T / 64). The side information of a block starts with an array [blocks][H] of
+ * 16-byte entries, one per unit. An entry has the byte offset of the unit from the first unit and
+ * the unit's number of bytes, both uint32. It also has the byte offsets, from the unit's start, at
+ * which the codes of its four rounds (16 tokens each) end, uint16. Next are s and z of each
+ * quantized token, in FP16. Last are the permutations, uint8 [blocks][64]: element i is the index,
+ * 0 to 63, of permuted token i among its 64 tokens. */
 struct packkv {
     int bits, lens;
     float rel;
     int64_t n_tok, blocks, n_heads, head_dim;
 };
 
-/* Reads n <= 8 bits from bit number `bit` on, which may cross a byte boundary. */
+/* Reads an n-bit number, n <= 8, that starts at bit `bit` counted from byte p[at]. The number may
+ * extend into the next byte. */
 CELLS unsigned packkv_bits(cells_bytes_in p, int64_t at, int64_t bit, int n)
 {
     const int64_t byte = at + bit / 8;
@@ -78,8 +81,8 @@ CELLS int packkv_slot(const struct packkv *g, cells_bytes_in params, int64_t t)
     return i;
 }
 
-/* Byte offset in the block's codes of one round of the unit (block, h): the round that contains
- * permuted token i, 0 <= i < 64. */
+/* Returns the byte offset, in the codes, at which a round starts (16 permuted tokens of head h). It
+ * is the round of permuted token i, 0 <= i < 64, among the 64 tokens from 64 * block on. */
 CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int64_t block,
                               int64_t h, int i)
 {
@@ -90,8 +93,8 @@ CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int
     return packkv_tail(g) + (int64_t)cells_get(params, unit, 4) + before;
 }
 
-/* Number of bits at the start of a round that store the smallest code m and the length n of every
- * channel. */
+/* Returns the number of bits of a round's header. It has, for every channel of a head, the smallest
+ * code m (`bits` bits) and the number n of bits of the differences q - m (`lens` bits). */
 CELLS int64_t packkv_head_bits(const struct packkv *g)
 {
     return g->head_dim * (g->bits + g->lens);
@@ -102,9 +105,9 @@ CELLS int packkv_length(const struct packkv *g, cells_bytes_in codes, int64_t ro
     return (int)packkv_bits(codes, round, g->head_dim * g->bits + c * g->lens, g->lens);
 }
 
-/* Returns the code of channel c of permuted token i, whose round starts at byte `round` of `codes`.
- * The n-bit differences q - m (code minus smallest code) of the channel start at bit `bit` of the
- * round. */
+/* Returns the code q of channel c of permuted token i. The codes of the token's round (16 tokens)
+ * start at byte `round` of `codes`. The channel's n-bit differences q - m start at bit `bit` of the
+ * round, where m is the channel's smallest code in the round. */
 CELLS unsigned packkv_code(const struct packkv *g, cells_bytes_in codes, int64_t round, int64_t c,
                            int i, int64_t bit, int n)
 {

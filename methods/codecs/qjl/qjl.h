@@ -47,8 +47,8 @@ CELLS int qjl_number(uint32_t seed, int i, int c)
     return qjl_ones(qjl_mixed(at ^ 0x2545f491u)) + qjl_ones(qjl_mixed(at ^ 0x9e3779b9u)) - 32;
 }
 
-/* Element c of r^; `sum` is the sum over the projections i of 4 S[i][c] times the sign of
- * projection i. */
+/* Returns element c of r^ from the vector's norm n (`norm`) and the integer sum_i (2 b_i - 1) (4
+ * S[i][c]) (`sum`). */
 CELLS float qjl_value(const struct qjl *g, float norm, int sum)
 {
     return norm * (1.2533141f / (4 * (float)g->head_dim)) * (float)sum;

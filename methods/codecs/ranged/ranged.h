@@ -9,12 +9,12 @@
  *     span = high - low + 1;  high = low - 1 + (span f[s + 1] >> 16);  low += span f[s] >> 16
  *
  * In the formula of high, f[bins] is replaced by 65536. While low and high have equal top bits, the
- * coder outputs this bit and shifts it out of both numbers. While 2^30 <= low < 2^31 <= high < 3
- * 2^30, the coder doubles the distances of low and high from 2^31 and increments the number of
- * pending bits. At the end of a segment, the coder increments the number of pending bits. It then
- * outputs one bit, 0 if low < 2^30 and else 1, and the pending bits, which are the inverse of that
- * bit. Bytes are filled from the highest bit down. The coder restarts for every segment of SEGMENT
- * tokens, with the same frequencies. */
+ * coder outputs this bit and shifts it out of both numbers. While low is in [2^30, 2^31) and high
+ * is in [2^31, 3 * 2^30), the coder replaces low by 2 low - 2^31 and high by 2 high - 2^31 + 1, and
+ * increments the number of pending bits. At the end of a segment, the coder increments the number
+ * of pending bits. It then outputs one bit, 0 if low < 2^30 and else 1, and the pending bits, which
+ * are the inverse of that bit. Bytes are filled from the highest bit down. The coder restarts for
+ * every segment of SEGMENT tokens, with the same frequencies. */
 #ifndef KVR_METHODS_RANGED_H
 #define KVR_METHODS_RANGED_H
 
@@ -22,10 +22,10 @@
 
 enum { RANGED_SEGMENT = 256, RANGED_MAX_BINS = 64 };
 
-/* The codes of a block are the bytes of the segments, channel by channel within a segment. The side
- * information of a block starts with the offsets in `codes` at which the bytes of each segment and
- * channel end, uint32 [segments][channels]. Next are the cumulative symbol frequencies f, uint16
- * [channels][bins + 1]. The A of every token is last, BF16 [T]. */
+/* The codes of a block are the coder's output bytes, segment by segment, and channel by channel
+ * within a segment. The side information of a block starts with the offsets in `codes` at which the
+ * bytes of each segment and channel end, uint32 [segments][channels]. Next are the cumulative
+ * symbol frequencies f, uint16 [channels][bins + 1]. The A of every token is last, BF16 [T]. */
 struct ranged {
     int bins;
     int64_t n_tok, channels, segments;

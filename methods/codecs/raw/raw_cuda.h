@@ -1,6 +1,6 @@
 /* raw_cuda.h - launchers of the codec `raw`, which stores elements as BF16 or F32.
  *
- * All pointers are device memory of the stream. A launcher neither allocates memory nor
+ * All arrays are in memory of the stream's device. A launcher neither allocates memory nor
  * synchronises; kvr_stream_sync() returns errors. For n = 0 no kernel is launched. */
 #ifndef KVR_METHODS_RAW_CUDA_H
 #define KVR_METHODS_RAW_CUDA_H

@@ -1,8 +1,9 @@
 /* ternary.h - arithmetic of the stage `ternary`, shared by CPU and CUDA.
  *
  * A group has G consecutive tokens of a channel; the last group may be shorter. The scale of a
- * group is s = FP16(mean |x|). The code q is 2 if x > dead s, 0 if x < -dead s, and 1 otherwise. A
- * code decodes to x^ = (q - 1) s, or to q - 1 if `scaled` is false. */
+ * group is s = FP16(mean |x|). The code q is 1 in the dead zone |x| <= dead * s, 2 above this zone,
+ * and 0 below it; the factor `dead` is an option. A code decodes to x^ = (q - 1) s, or to q - 1 if
+ * `scaled` is false. */
 #ifndef KVR_METHODS_TERNARY_H
 #define KVR_METHODS_TERNARY_H
 

@@ -69,8 +69,8 @@ CELLS_BOTH int64_t vidkv_bits_at(const struct vidkv *g)
     return vidkv_sign_params_at(g) + 2 * vidkv_groups(g) * vidkv_signs(g);
 }
 
-/* Element j of the inverse DFT of X^, an array of g->easy complex coefficients, each stored as a
- * real and an imaginary part. */
+/* Returns the real part of element j of the inverse DFT of X. The array X contains the g->easy
+ * decoded coefficients, each stored as a real and an imaginary part. */
 CELLS float vidkv_inverse(const struct vidkv *g, int j, const float *X)
 {
     float sum = 0;
