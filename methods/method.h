@@ -30,8 +30,8 @@ enum kvr_reading { KVR_INTENDED, KVR_STUDY };
  * paper quantizes each chunk once, after its clean pass. */
 enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 
-/* Tokens that the study's quantizer reads: all tokens of the cache's capacity, or only the tokens
- * written so far. */
+/* Token slots of the preallocated cache that the study's quantizer reads: all slots, including
+ * those not yet written (CAPACITY), or only the written ones (ACTIVE). */
 enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
 
 /* How the version of a method that a software project ships (NAME@project) differs from the
@@ -98,22 +98,23 @@ bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n);
 
 struct kvr_setting {
     /* Name and value of a setting, such as "bits" and "4", or "recent.v.bits" and "8". A setting
-     * may also replace the retention, the tiers or a codec. Its value is then the name of another
-     * method, as in "retention" and "H2O", or the text of the new component, as in "tiers" and
-     * "sinks(frames=1)", or "k.codec" and "unrope | sym(bits=4)". */
+     * can also replace a component: "retention", "tiers", or a codec such as "k.codec". Its value
+     * is then the component's text, such as "unrope | sym(bits=4)" for "k.codec", or the name of
+     * another method whose component is used, such as "H2O" for "retention". */
     const char *name, *value;
 };
 
 /* The pass of the model whose keys and values the cache stores. CLEAN_PASS stores the keys and
  * values of a separate cache-update pass on the denoised chunk (t = 0). EVERY_PASS stores the keys
- * and values of every pass, and each pass overwrites those of the previous pass; this costs several
- * times as much. LAST_STEP stores the keys and values of the last denoising step, whose input is
- * still noisy, and runs no clean pass. The sampler implements the option `commit` by telling the
- * cache which pass to store. */
+ * and values of every pass, and each pass overwrites those of the previous pass; the chunk is
+ * therefore encoded once per pass. LAST_STEP stores the keys and values of the last denoising step,
+ * whose input is still noisy, and runs no clean pass. The sampler implements the option `commit` by
+ * telling the cache which pass to store. */
 enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_PASS };
 
-/* How attention reads the current chunk's keys. PLAIN reads the keys as appended. DEMEAN subtracts
- * from each head's keys their mean over the channels, as the stage `demean` does for past keys. */
+/* How attention reads the current chunk's keys. PLAIN reads the keys as appended. DEMEAN first
+ * subtracts from each key vector [D] of a token and head the mean of its D channels, as the stage
+ * `demean` does for past keys. */
 enum kvr_current { KVR_CURRENT_PLAIN, KVR_CURRENT_DEMEAN };
 
 /* How a device encodes and decodes a block: by fused kernels (FUSED), or by one kernel launch per
@@ -136,8 +137,8 @@ extern const struct kvr_opt kvr_scheme_options[];
 struct kvr_scheme {
     const struct kvr_method *method;
     enum kvr_reading reading;
-    const struct kvr_shipped *shipped; /* version that a software project ships (NAME@project), or
-                                        * NULL for other variants */
+    const struct kvr_shipped *shipped; /* the software project's version of the method, if
+                                        * NAME@project selects one; NULL for other variants */
     char name[96];                     /* "RTN_INT4", "RTN_INT4@study+taylor" */
     struct kvr_scheme_opts opts;
     int n_tiers;
@@ -151,15 +152,16 @@ struct kvr_scheme {
 };
 
 /* Opens the method that `spec` names as NAME, NAME@study, NAME@intended or NAME@project, optionally
- * followed by +CORRECTION. A setting without prefix applies to the option of that name in
- * kvr_scheme_options. If there is none, the setting applies to every codec and policy that has the
- * option. A prefix restricts a setting: `old.` to the codecs of the tier `old`, `k.` to the codecs
- * of keys, and `old.k.` to one codec. The prefixes `tiers.`, `retention.` and `reuse.` restrict a
- * setting to that component. If several settings affect an option, the setting with the most dots
- * in its name wins, regardless of the order of settings. Among names with equally many dots
- * (`k.bits`, `old.bits`), the alphabetically last name wins. If a name is set repeatedly, the last
- * setting wins. The setting `retention` replaces the method's retention; its value is "none", the
- * name of another method, or a text such as "keep(score=random)". */
+ * followed by +CORRECTION. Each setting changes an option. A setting without prefix changes the
+ * option of that name in kvr_scheme_options. If kvr_scheme_options has no such option, the setting
+ * changes every codec and policy that has the option. A prefix restricts a setting: `old.` to the
+ * codecs of the tier `old`, `k.` to the codecs of keys, and `old.k.` to one codec. The prefixes
+ * `tiers.`, `retention.` and `reuse.` restrict a setting to the tier policy, the retention policy
+ * or feature reuse. If several settings affect an option, the setting with the most dots in its
+ * name wins, regardless of the order of settings. Among names with equally many dots (`k.bits`,
+ * `old.bits`), the alphabetically last name wins. If a name is set repeatedly, the last setting
+ * wins. The setting `retention` replaces the method's retention; its value is "none", the name of
+ * another method, or a text such as "keep(score=random)". */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);
 void kvr_scheme_close(struct kvr_scheme **p);
@@ -185,18 +187,21 @@ const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);
  * that has tiers or a retention policy. */
 int kvr_scheme_origin_tokens(const struct kvr_scheme *p);
 
-/* Returns a warning if the scheme's results are easily misinterpreted, for example those of a
- * Taylor correction with a ternary grid. Returns NULL if there is no warning. */
+/* Returns a warning if the scheme's results are easily misinterpreted, for example if the
+ * correction assumes another distribution of key errors than the codec causes. Returns NULL if
+ * there is no warning. */
 const char *kvr_scheme_warning(const struct kvr_scheme *p);
 
 /* Checks that the scheme supports a model of this shape; the message gives the reason if not. */
 enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int head_dim);
 
 /* Calls fn(ctx, axis, text) for every property of the scheme, where `axis` is the name of the
- * property and `text` its value. Properties are the codecs ("codec_k", or "codec_k.recent" with
- * tiers), "tiers", "retention", "cadence", "recode", "position", "reuse", and the options of
- * kvr_scheme_options. The value of a component includes its options, so these properties identify
- * the scheme. */
+ * property and `text` its value. Names of codecs are "codec_k" and "codec_v", or "codec_k.recent"
+ * with tiers. Other properties are "tiers", "retention", "reuse", and options of
+ * kvr_scheme_options. "cadence" names the passes that store the chunk, and "position" the RoPE
+ * positions of keys. "recode" states whether stored tokens are quantized again, and "coded_span"
+ * which tokens then are (study reading only). The values include the options of codecs and
+ * policies, so the properties identify the scheme. */
 typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
 void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx);
 

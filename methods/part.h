@@ -1,8 +1,9 @@
 /* part.h - common code of element-wise codec stages: the range to decode, the decode mode, and the
  * calls of their CUDA functions.
  *
- * A stage called `name` describes the format of a block in a struct `name`. The function
- * name_of(job) computes this struct from the stage's options and the block's shape.
+ * In the listing below, `name` stands for a stage's name, such as `ternary`. The struct `name`
+ * describes the format of an encoded block. The function name_of(job) computes this struct from the
+ * stage's options and the block's shape.
  *
  *     name.h           KVR_ENCODE_LAUNCHER(name);      declares kvr_name_encode_cuda()
  *                      KVR_DECODE_LAUNCHER(name);      declares kvr_name_decode_cuda()
@@ -13,8 +14,8 @@
  *                          .title = "...", .check = check, .noise = kvr_noise_measured,
  *                      };
  *
- * KVR_READ_CUDA(name) replaces KVR_CODED_CUDA for a stage that encodes on the host and decodes on
- * the device. */
+ * If a stage encodes on the host and decodes on the device, its name.c uses KVR_READ_CUDA(name)
+ * instead of KVR_CODED_CUDA(name). */
 #ifndef KVR_METHODS_PART_H
 #define KVR_METHODS_PART_H
 

@@ -29,9 +29,9 @@ extern "C" {
  * struct changes its size. */
 enum { KVR_PLUGIN_ABI = 5 };
 
-/* Structs shared with plug-ins. When a plug-in is loaded, the sizes of the structs listed here must
- * be equal in the plug-in and in the program. This detects a changed header whose ABI number was
- * not incremented. */
+/* Lists the structs that plug-ins and the program share. When a plug-in is loaded, the program
+ * requires that these structs have the same sizes in the plug-in and in the program. This detects a
+ * changed header whose ABI number was not incremented. */
 #define KVR_PLUGIN_STRUCTS(X)                                                                      \
     X(kvr_stage)                                                                                   \
     X(kvr_tiers)                                                                                   \
@@ -81,8 +81,8 @@ struct kvr_loaded_plugin {
  * registers nothing. Loading the same file again does nothing. Fails with KVR_ENOTFOUND if there is
  * no such file, and with KVR_EFORMAT if the file is not a shared object for this machine or exports
  * no kvr_plugin_export. Fails with KVR_EUNSUPPORTED if the plug-in was built for another ABI, and
- * with KVR_EINVAL if one of its stages, policies or methods is invalid. The message names the file
- * and the reason. */
+ * with KVR_EINVAL if one of its stages, policies or methods is invalid. The error message names the
+ * file and the reason. */
 enum kvr_status kvr_plugin_load(const char *path);
 
 /* The i-th loaded plug-in, or NULL if fewer are loaded. */

@@ -10,20 +10,20 @@
  *
  * A method's row in methods.def names its policies as text, such as tiers "saliency(important=0.2)"
  * and retention "saliency(retained=0.45,fill=pooled)". A policy may read the layer's new keys and
- * values and keep a state per layer. A retention that evicts single tokens, for all heads or per
- * head, implements `thin` instead of `assign`. It writes to the array `keep` instead of the map, and
- * states in struct kvr_thin_needs which inputs it requests.
+ * values and keep a state per layer. A retention policy that evicts single tokens, for all heads or
+ * per head, implements the function `thin` instead of `assign`. `thin` changes the array `keep`
+ * instead of the map. struct kvr_thin_needs states which inputs `thin` requests.
  *
  * In the intended reading (the variant of a method that its paper describes), the map covers the
  * tokens written so far. Only the new chunk's keys and values are passed to the policy, since older
- * keys and values are already quantized. All tokens of a frame or chunk (`unit`) get the same byte.
- * A policy with `unit = KVR_UNIT_TOKEN` instead decides for each token, and only for the tokens of
- * the new chunk. A stored token can only move to tier 0 or be evicted; the cache ignores any other
- * change of its byte.
+ * keys and values are already quantized. With `unit` = KVR_UNIT_CHUNK or KVR_UNIT_FRAME, all tokens
+ * of a chunk or frame get the same byte. With KVR_UNIT_TOKEN, the policy decides for each token,
+ * and only for the new chunk's tokens. A stored token can only move to tier 0 or be evicted; the
+ * cache ignores any other change of its byte.
  *
  * In the study reading (the variant that reproduces the code of the 33-method study), the map
- * covers the whole capacity of the cache. k and v are the decoded tensors of all tokens, and every
- * call decides again for every token. */
+ * covers the whole capacity of the cache. k and v are the decoded keys and values of all tokens,
+ * and each call assigns every token anew. */
 #ifndef KVR_METHODS_POLICY_H
 #define KVR_METHODS_POLICY_H
 
@@ -48,7 +48,7 @@ enum {
 enum kvr_unit { KVR_UNIT_CHUNK, KVR_UNIT_FRAME, KVR_UNIT_TOKEN };
 
 struct kvr_policy_ctx {
-    bool study;
+    bool study; /* study reading (see above); otherwise, intended reading */
     int layer, n_layers;
     int tokens_per_frame; /* S */
     int frames_per_chunk;
@@ -56,14 +56,14 @@ struct kvr_policy_ctx {
     double beta;           /* budget factor of this layer: tiers and retention multiply the
                             * fraction of tokens that they keep by this factor (kvr_layer_budget) */
 
-    int64_t n_tok;    /* length of the map in tokens: the cache's capacity (study reading) or
-                       * n_active (intended reading) */
+    int64_t n_tok;    /* number of bytes in the map: the cache's capacity in tokens if `study` is
+                       * set, else n_active */
     int64_t n_active; /* number of tokens written so far; the last frame may be partial */
-    int64_t new0;     /* first token of k and v: token 0 (study reading) or the new chunk's first
-                       * token (intended reading) */
-    const float *k;   /* keys of tokens [new0, n), [n - new0, H, D], where n is n_tok (study
-                       * reading) or n_active (intended reading). NULL if only token counts are
-                       * needed (`kvreel predict`); all tokens then get the same score. */
+    int64_t new0;     /* index of the first token in k and v: 0 if `study` is set, else the new
+                       * chunk's first token */
+    const float *k;   /* keys [n - new0, H, D] of tokens [new0, n), where n is n_tok if `study` is
+                       * set, else n_active. NULL if only token counts are needed (`kvreel
+                       * predict`); all tokens then get the same score. */
     const float *v;   /* values of the tokens of k, in the layout of k; NULL if k is NULL */
     /* k, v, all_keys, all_values and q are memory of the device that is passed to the policy. All
      * other pointers in this struct, the map and the policy's state are host memory. */
@@ -71,27 +71,29 @@ struct kvr_policy_ctx {
                        * before */
     bool counts_only; /* for `thin`: true if only the number of kept tokens is needed; keys and
                        * values then do not exist */
-    int64_t n_stored; /* number of tokens in the cache before this call: new0, or n_active if the
-                       * newest chunk is stored a second time */
-    /* For `thin`: keys [n_active - key0,H,D] of the tokens from index key0 on, with zeros for
-     * tokens that are not stored, or NULL if not requested. If key_frames is not set, key0 is 0. */
+    int64_t n_stored; /* number of tokens in the cache before this call: new0 for a new chunk,
+                       * n_active if the newest chunk is stored a second time */
+    /* For `thin`: keys [n_active - key0,H,D] of tokens [key0, n_active), with zeros for tokens that
+     * are not stored. The pointer is NULL if the keys are not requested or if counts_only is set.
+     * If kvr_thin_needs.key_frames is 0, key0 is 0. */
     const float *all_keys;
     int64_t key0;
     const float *all_values; /* values of the tokens of all_keys, in the layout of all_keys; NULL if
                               * not requested */
-    /* For `thin`: multiplicity of each stored token, [n_active][G], or NULL if not requested. G is
-     * H if tokens are selected per head, else 1. */
+    /* For `thin`: multiplicity of each stored token (number of tokens that it replaces),
+     * [n_active][G]; NULL if not requested. G is H if tokens are selected per head, else 1. */
     const int32_t *weights;
     const struct kvr_columns
-        *columns; /* for `thin`: attention that each token received; NULL if not requested, or if
-                   * attention has not yet run */
+        *columns; /* for `thin`: softmax weights that each key received from the new chunk's
+                   * queries; NULL if not requested or not measured */
     /* For `thin`: the new chunk's queries [n_active - new0, n_query_heads, D], in memory of the
-     * same device as k. The pointer is NULL if queries are not requested, or if attention has not
-     * yet run. */
+     * same device as k. The pointer is NULL if queries are not requested, or if attention over the
+     * new chunk has not yet run. */
     const float *q;
     int n_query_heads;
-    /* For `thin`: an oracle score for each token of the whole video, from a complete earlier run.
-     * The pointer is NULL if scores are not requested or do not exist. */
+    /* For `thin`: salience of each token of the whole video, measured from attention in a complete
+     * earlier rollout (harness/workload/salience.h). The pointer is NULL if the salience is not
+     * requested or was not measured. */
     const float *oracle_scores;
     struct kvr_summaries *summaries; /* for `thin`: list to which the retention appends summary
                                       * tokens, or NULL if not requested */
@@ -108,36 +110,38 @@ struct kvr_summaries {
     float *k, *v;                   /* keys and values of the summaries, [n,D]; not allocated if
                                      * only token counts are needed */
 };
-/* Appends a summary with copies of k and v [D], which are NULL if only token counts are needed.
- * Fails with KVR_ENOMEM if memory is short. */
+/* Appends a summary token to s. The function copies k and v [D]; both are NULL if only token counts
+ * are needed. Fails with KVR_ENOMEM if memory is short. */
 enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t token, int64_t weight,
                                   int head_dim, const float *k, const float *v);
 void kvr_summaries_free(struct kvr_summaries *s);
 
 /* State of a policy for one layer. Only the policy interprets its content. */
 struct kvr_policy_state {
-    struct kvr_buf buf; /* host memory (kvr_dev_host(dev)) with tag KVR_MEM_META, resized by the
-                         * policy */
+    struct kvr_buf buf; /* the policy's data for this layer, in host memory (kvr_dev_host(dev)) with
+                         * tag KVR_MEM_META; the policy allocates it */
     /* New state, which replaces `buf` when the chunk has been stored and is freed if storing
      * fails. */
     struct kvr_buf next;
     int64_t n_next;
     int64_t n;         /* private to the policy: number of frames or heads that `buf` describes */
     int64_t n_planned; /* private to the policy: number of frames at its last call (`saliency`), or
-                        * first token of the chunk that set `next` (`head_classes`) */
+                        * first token of the chunk that determined the head classes
+                        * (`head_classes`) */
 };
 
-/* Numbers of tokens and frames from which a policy computes how many bytes of masks and indices the
- * study's code would store (see "byte accounting" in the docs). */
+/* Numbers of tokens and frames in a layer's cache, from which study_side_bytes computes the bytes
+ * of the masks and indices that the study's code stores. These bytes count as bytes of the
+ * cache. */
 struct kvr_study_counts {
     int64_t capacity, active; /* number of tokens that the cache can store, and number of tokens
                                * written so far */
-    int64_t stored;           /* tokens stored by codecs */
+    int64_t stored;           /* number of tokens that the tiers' codecs encode */
     int64_t pooled_frames;
 };
 
-/* Function of a policy that writes one byte per token to `map`. If the function reads k and v on a
- * CUDA device, it synchronises, because the host needs the map. */
+/* Function of a policy that writes each token's byte to `map`, which is host memory. If the
+ * function launches CUDA kernels, it waits for their results. */
 typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                       struct kvr_dev *dev, struct kvr_policy_state *state,
                                       uint8_t *map);
@@ -148,8 +152,8 @@ typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_
  * these numbers, so the time to compute them counts as time of the method. */
 struct kvr_columns {
     int64_t n_query;
-    const float *sum, *max; /* sum and maximum of the softmax weights of each key, [n_active,H] in
-                             * host memory; tokens that are not stored have zeros */
+    const float *sum, *max; /* sum and maximum of each key's softmax weights over these queries,
+                             * each [n_active,H] in host memory; 0 for tokens that are not stored */
 };
 
 /* Which queries of a chunk are sampled to measure the attention that keys receive. */
@@ -173,7 +177,7 @@ struct kvr_thin_needs {
     enum kvr_query_pick pick;
     bool of_last;       /* the last layer selects the kept tokens for all layers */
     bool chunk_queries; /* requests ctx->q, the queries of the new chunk */
-    bool oracle_scores; /* requests ctx->oracle_scores, from a complete earlier run */
+    bool oracle_scores; /* requests ctx->oracle_scores; the method is then not causal */
     bool keys;          /* requests ctx->k, the keys of the new chunk */
     bool values;        /* requests ctx->v, the values of the new chunk */
     bool all_keys;      /* requests ctx->all_keys, keys of older chunks and of the new chunk */
@@ -184,13 +188,14 @@ struct kvr_thin_needs {
                          * the RoPE of video models (kernels/rope.h) */
     bool summaries;     /* requests ctx->summaries; only together with by_head */
     bool weights;       /* requests ctx->weights, the multiplicity of each stored token */
-    bool beyond_window; /* attention also reads kept tokens outside the local attention window */
+    bool beyond_window; /* attention also reads kept tokens that are outside the local attention
+                         * window */
 };
 
-/* Function of a retention that evicts a token by changing its element of keep [n_active][G] from 1
- * to 0. G is H if by_head is set, else 1. On entry, keep is 1 for all tokens that the layer stores
- * and for the new chunk's tokens. The function must not change a 0 to 1. All pointers are host
- * memory, and `dev` is the host. */
+/* Function of a retention policy that evicts tokens: it changes their elements of keep
+ * [n_active][G] from 1 to 0. G is H if by_head is set, else 1. On entry, keep is 1 for all tokens
+ * that the layer stores and for the new chunk's tokens. The function must not change a 0 to 1. All
+ * pointers are host memory, and `dev` is the host. */
 typedef enum kvr_status kvr_thin_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                     struct kvr_dev *dev, struct kvr_policy_state *state,
                                     uint8_t *keep);
@@ -202,14 +207,13 @@ struct kvr_tiers {
     int n_tiers;
     const char *tier_names[KVR_MAX_TIERS]; /* "old", "recent", "important" */
     enum kvr_unit unit;
-    bool active_only; /* in the variant that reproduces the 33-method study, tokens that are not yet
-                       * written (from n_active on) are not quantized; the tiers map them to
-                       * KVR_TOKEN_ZERO */
+    bool active_only; /* if true, the study reading does not quantize tokens that are not yet
+                       * written (from n_active on), whatever their bytes in the map */
     enum kvr_status (*check)(const void *opts);
     /* Assigns a tier to every token. The retention policy runs afterwards on the same map. */
     kvr_assign_fn *assign;
-    bool cuda; /* `assign` can read k and v in CUDA memory; if not, kvr_tiers_assign passes copies
-                * in host memory */
+    bool cuda; /* true if `assign` can read k and v in CUDA memory; otherwise kvr_tiers_assign
+                * passes copies in host memory */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
     /* Returns the number of consecutive chunks that move to a tier together and are quantized as
      * one segment, in the paper's variant (intended reading). If `together` is NULL, or if the
@@ -223,8 +227,8 @@ struct kvr_retention {
     size_t opts_size;
     enum kvr_unit unit;
     enum kvr_status (*check)(const void *opts);
-    /* Evicts tokens of tier 0 by changing their bytes in the map. `assign` must be NULL if `thin`
-     * is set. */
+    /* Evicts tokens of tier 0 by setting their bytes in the map to KVR_TOKEN_ZERO, KVR_TOKEN_POOLED
+     * or KVR_TOKEN_DROPPED. `assign` must be NULL if `thin` is set. */
     kvr_assign_fn *assign;
     /* Evicts single tokens of any tier. The variant that reproduces the 33-method study does not
      * call `thin`. */
@@ -234,12 +238,12 @@ struct kvr_retention {
      * layer's `state`. If `thin` will not read them, the cache does not compute the attention
      * received in this chunk. If `observes` is NULL, `thin` always reads ctx->columns. */
     bool (*observes)(const void *opts, const struct kvr_policy_state *state, int64_t new0);
-    bool cuda; /* `assign` can read k and v in CUDA memory; if not, kvr_retention_assign passes
-                * copies in host memory */
+    bool cuda; /* true if `assign` can read k and v in CUDA memory; otherwise kvr_retention_assign
+                * passes copies in host memory */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
     /* Returns a warning if results with these options are easily misinterpreted, else NULL. The
-     * warning may depend on the model's shape; if all three numbers are 0, the shape is unknown.
-     * The argument n_heads is the number of KV heads. May be NULL. */
+     * warning may depend on the model's shape; n_heads is the number of KV heads. If all three
+     * shape arguments are 0, the shape is unknown. May be NULL. */
     const char *(*warning)(const void *opts, int n_query_heads, int n_heads, int head_dim);
     const char *position; /* name of the rule by which keys are rotated to new RoPE positions, such
                            * as "by age"; NULL if keys stay at the positions of their tokens */
@@ -281,7 +285,7 @@ bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_need
  * begins at token new0. */
 bool kvr_retention_observes(const struct kvr_retention_use *u, const struct kvr_policy_state *state,
                             int64_t new0);
-/* First token of ctx->all_keys. */
+/* Returns the index of the first token in ctx->all_keys (ctx->key0). */
 int64_t kvr_thin_key0(const struct kvr_thin_needs *n, int64_t new0, int tokens_per_frame);
 /* Returns the warning about the options of the retention policy for a model of this shape, or NULL
  * if there is none. */
@@ -305,16 +309,17 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep);
 
-/* Computes the budget factor *beta of a layer by the rule `which`. Policies multiply the fraction
- * of tokens that they keep by this factor. The rule "none" sets *beta to 1. The rule "linear" sets
- * *beta to min + l/(L-1) (max-min) for layer l of L, and to 1 if L = 1. The rule "falling" is
- * linear from the last layer to the first. The rules "moviegen" and "storyeval" are the study's
- * profiled tables for 30 layers; for other L, they are interpolated linearly by relative depth. Any
- * other rule is the path of a file with one number per line and one line per layer, which `kvreel
- * profile` can write. In this file, '#' starts a comment. */
+/* Sets *beta to the budget factor of a layer. Policies multiply the fraction of tokens that they
+ * keep by this factor. `which` selects the rule. "none" gives 1. "linear" rises linearly from min
+ * in layer 0 to max in layer n_layers - 1. "falling" falls from max in layer 0 to min in the last
+ * layer. "moviegen" and "storyeval" are factors that the 33-method study measured for the 30 layers
+ * of Wan2.1-T2V-1.3B on prompts of these two data sets. For another number of layers, they are
+ * interpolated linearly at the layer's relative depth. If n_layers is 1, all of these rules give 1.
+ * Any other `which` is the path of a text file with one factor per line for each layer, which
+ * `kvreel profile` can write; '#' starts a comment. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
-/* Whether the rule `which` is the path of a file. */
+/* Returns whether `which` is the path of a file and not the name of a rule. */
 bool kvr_layer_budget_is_file(const char *which);
 
 #ifdef __cplusplus

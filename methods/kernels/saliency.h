@@ -4,21 +4,23 @@
  *     delta[f]     = mean_h |summary[f] - reference| / max(mean_h |reference|, 1e-6)
  *     score[f]     = delta_weight * delta[f] + recency_weight * f/(n-1)
  *
- * In the intended reading (the paper's variant), the reference of a frame is the summary of the
- * previous frame. delta is computed once, when the frame's keys and values are new. The first frame
- * has delta 1, since it has no predecessor. In the study reading (the variant that reproduces the
- * code of the 33-method study), all cached frames are summarised again at every call. The last o =
- * min(n_prev, n) frames of the previous summaries are compared with the last o frames of the new
- * summaries. If a chunk has three frames, frame i is therefore compared with frame i-3, and the
- * first three frames have delta 1. Comparison with a frame that was pruned to zeros gives a delta
- * of about 1e5.
+ * In the intended reading (the paper's variant), `reference` is the summary of the previous frame.
+ * delta is computed once, when the frame's keys and values are new. The first frame has delta 1,
+ * since it has no predecessor. In the study reading (the variant that reproduces the code of the
+ * 33-method study), all n cached frames are summarised again at every call. The last o =
+ * min(n_prev, n) of the n_prev summaries of the previous call are the references of the last o
+ * frames. The other frames have delta 1. If a chunk has three frames, n is n_prev + 3, so frame i
+ * is compared with frame i-3. If the reference frame was pruned to zeros, the divisor is 1e-6 and
+ * delta is about 1e5.
  *
  * The tiers `saliency` and the retention `saliency` share one kvr_policy_state: the tiers compute
- * the scores, and the retention, which runs next on the same map, reuses them. A new state is {0}.
- * To reset a state, free its buffer by kvr_buf_free(&state->buf) and set the state to {0}.
+ * the scores, and the retention, which runs next on the same map, reuses them. A new state is
+ * zero-initialised. To reset a state, free its buffer by kvr_buf_free(&state->buf) and set the
+ * state to zeros.
  *
- * For a mean, the sums over the channels of a head (abs_sum.h) are added in double, token by token.
- * The mean is rounded to float once. All other arithmetic is in float, as in torch. */
+ * The means of |K| and |V| are accumulated in double: for each token, the sum over a head's
+ * channels (abs_sum.h) is added. The mean is rounded to float once. All other arithmetic is in
+ * float, as in torch. */
 #ifndef KVR_METHODS_KERNELS_SALIENCY_H
 #define KVR_METHODS_KERNELS_SALIENCY_H
 
@@ -27,16 +29,15 @@
 
 struct kvr_saliency_rule {
     double delta_weight, recency_weight;
-    bool every_call; /* only for the variant of the 33-method study: true if deltas are computed at
-                      * every call, false if they are computed only when the number of frames has
-                      * changed */
+    bool every_call; /* used only in the study reading: true if every call computes the deltas,
+                      * false if only a call with a changed number of frames does */
 };
 
-/* Whether a frame was so far moved to tier 0 (the tier of old frames) or evicted. In the paper's
+/* Whether a frame has ever been moved to tier 0 (the tier of old frames) or evicted. In the paper's
  * variant (intended reading), the level of a frame never decreases. */
 enum kvr_frame_level {
     KVR_FRAME_FINE,   /* the frame was never in tier 0 */
-    KVR_FRAME_COARSE, /* the frame was in tier 0 */
+    KVR_FRAME_COARSE, /* the frame was moved to tier 0 */
     KVR_FRAME_GONE,   /* evicted */
 };
 
@@ -46,14 +47,15 @@ struct kvr_saliency {
     int64_t n;               /* number of frames; the last frame may be partial */
     const float *delta;      /* [n] */
     const float *score;      /* [n] */
-    uint8_t *level;          /* enum kvr_frame_level of each frame, [n]. Tiers and the retention
-                              * policy write it only in the variant of the method's own paper. */
+    uint8_t *level;          /* enum kvr_frame_level of each frame, [n]. Policies update it only in
+                              * the intended reading. */
     struct kvr_ranked *rank; /* [n] scratch memory to sort frames by score */
 };
 
-/* Scores the frames of ctx. If k and v are NULL, every delta is 1. After a failure the state is
- * unchanged. Fails with KVR_ENOMEM or with an error of the device; the other functions of this
- * header cannot fail. On CUDA the function synchronises, because the host reads the summaries. */
+/* Computes delta and score of all frames of ctx. If k and v are NULL, every delta is 1. After a
+ * failure the state is unchanged. Fails with KVR_ENOMEM or with an error of the device; the other
+ * functions of this header cannot fail. On CUDA the function waits for its kernels, because the
+ * host computes the deltas. */
 enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, struct kvr_saliency *out);
@@ -77,7 +79,8 @@ void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, u
  * [.,H,D]. */
 void kvr_frame_summary(const float *k, const float *v, int64_t t0, int64_t n, int n_heads,
                        int head_dim, float *summary);
-/* Returns mean |now - before| / max(mean |before|, 1e-6), with means over H heads. */
+/* Returns delta for the summaries now [H] and before [H]: mean |now - before| / max(mean |before|,
+ * 1e-6), with means over H heads. */
 float kvr_summary_delta(const float *now, const float *before, int n_heads);
 
 #endif

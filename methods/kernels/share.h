@@ -3,7 +3,7 @@
  *     n_recent = kvr_share(0.25 * beta * n, 1, n);
  *
  * The number x is rounded to the nearest integer, ties to even, as in torch and Python, and then
- * clamped to [lo, hi]. If lo > hi the result is hi, and NaN gives lo. */
+ * clamped to [lo, hi]. If lo > hi, the result is hi; otherwise, if x is NaN, the result is lo. */
 #ifndef KVR_METHODS_KERNELS_SHARE_H
 #define KVR_METHODS_KERNELS_SHARE_H
 

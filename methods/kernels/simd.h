@@ -4,9 +4,10 @@
  *     for (int c = 0; c + VL <= n; c += VL)
  *         v_store(y + c, v_mul(v_load(x + c), v_set(2)));
  *
- * For AVX2 and AVX-512. On other targets KVR_SIMD is undefined, and the files compile their plain
- * C, which is the reference. Only the *_isa.c files include this header, also through other
- * headers, so its names have no prefix kvr_. */
+ * The vector types and operations exist for AVX2 and AVX-512. On other targets KVR_SIMD is
+ * undefined, and the *_isa.c files compile their plain C code, which is the reference. Only *_isa.c
+ * files include this header, directly or through another header. Its names therefore have no prefix
+ * kvr_. */
 #ifndef KVR_METHODS_KERNELS_SIMD_H
 #define KVR_METHODS_KERNELS_SIMD_H
 
@@ -43,13 +44,13 @@ typedef __m512i vi;
 #define i_bytes(p) _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(p)))
 #define i_and(a, b) _mm512_and_si512(a, b)
 #define i_xor(a, b) _mm512_xor_si512(a, b)
-/* bits of b at the positions where the bits of a are 0 */
+/* bitwise ~a & b */
 #define i_and_not(a, b) _mm512_andnot_si512(a, b)
 #define i_add(a, b) _mm512_add_epi32(a, b)
 #define i_sub(a, b) _mm512_sub_epi32(a, b)
 #define i_left(a, n) _mm512_slli_epi32(a, n)
 #define i_right(a, n) _mm512_srl_epi32(a, _mm_cvtsi32_si128(n))
-#define i_sign(a) _mm512_srai_epi32(a, 31)                 /* sign bit in all bits */
+#define i_sign(a) _mm512_srai_epi32(a, 31)                 /* -1 if negative, else 0 */
 #define i_all_signs(a) (_mm512_movepi32_mask(a) == 0xffff) /* all negative */
 /* Elements of a where the mask is set, and of b elsewhere. */
 #define i_pick(mask, a, b) _mm512_ternarylogic_epi32(mask, a, b, 0xca)
@@ -88,10 +89,10 @@ typedef __m256i vh;
 #define w_set(x) _mm512_set1_epi16(x)
 #define w_none_over_bits(a, b) (_mm512_cmpgt_epu16_mask(a, b) == 0) /* as unsigned integers */
 #define i_none_over(a, b) (_mm512_cmpgt_epi32_mask(a, b) == 0)
-/* Stores the low halves of VL integers. */
+/* Stores the low 16 bits of each of VL 32-bit integers to p. */
 #define i_store_low(p, i) _mm256_storeu_si256((__m256i *)(p), _mm512_cvtepi32_epi16(i))
 
-/* Integers with the low halves of the integers of a and the high halves of those of b. */
+/* 32-bit integers that have the low 16 bits of a and the high 16 bits of b. */
 #define w_halves(a, b) _mm512_mask_blend_epi16(0xaaaaaaaau, a, b)
 #define w_left(a, n) _mm512_slli_epi16(a, n)
 #define w_add(a, b) _mm512_add_epi16(a, b)
@@ -107,7 +108,8 @@ static inline void i_store_split(void *p, void *q, vi v)
     _mm256_storeu_si256((__m256i *)q, _mm512_extracti64x4_epi64(both, 1));
 }
 
-/* Stores the low 16 bits of each integer of a to p, and those of b to q. */
+/* Stores the low 16 bits of each integer of a to p [VL], and the low 16 bits of each integer of b
+ * to q [VL]. */
 static inline void i_store_lows(void *p, void *q, vi a, vi b)
 {
     i_store_split(p, q, w_halves(a, i_left(b, 16)));
@@ -129,14 +131,14 @@ static inline vd d_pairs(vf v)
                  _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
 }
 
-/* Bit i of the result, i < 2 VL, is |x[i]| > least, where x[i] and `least` are bits of BF16
- * numbers. */
+/* Bit i of the result, i < 2 VL, is 1 if |x[i]| > least[i]. The elements of x and `least` are BF16
+ * numbers as 16-bit integers; `least` is not negative. */
 static inline uint32_t w_bits_over(vi x, vi least)
 {
     return (uint32_t)_mm512_cmpgt_epi16_mask(i_and(x, w_set(0x7fff)), least);
 }
 
-/* Stores the low bytes of 4 VL integers in 0..255. */
+/* Stores the elements of a, b, c and d, which must be in 0..255, as 4 VL bytes in this order. */
 static inline void i_store_bytes(uint8_t *p, vi a, vi b, vi c, vi d)
 {
     const vi order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);

@@ -4,8 +4,8 @@
  *     kvr_best(item, n, k);   item[0 .. k-1] are the k best, unordered: for one k, without a sort
  *
  * The best item is the one with the largest score. NaN counts as the largest score, as in
- * torch.topk. Of items with equal scores, the one with the lower index is better; torch.topk does
- * not specify this order. The result does not depend on the order of the items in `item`. */
+ * torch.topk. Of items with equal scores, the one with the lower `index` is better; torch.topk does
+ * not specify this order. The initial order of the array `item` does not matter. */
 #ifndef KVR_METHODS_KERNELS_TOPK_H
 #define KVR_METHODS_KERNELS_TOPK_H
 
