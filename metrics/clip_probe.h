@@ -19,7 +19,7 @@
 
 enum {
     KVR_CLIP_SIZE = 48, /* frames of 48x48 */
-    KVR_CLIP_SEEN = 64, /* look [32], place [32] */
+    KVR_CLIP_SEEN = 64, /* 32 `look` features, then 32 `place` features */
     KVR_CLIP_HEADS = 5,
     KVR_CLIP_CLASSES = 16 /* maximum number of classes of a classifier head */
 };

@@ -19,10 +19,10 @@
  *     m.mean    arithmetic mean of the per-frame values, if the metric pools otherwise
  *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the per-frame values x, where more is better: weighs
  *               bad frames more than the mean does
- * For a metric that is defined for the whole video, only m.drift is derived, by pooling the
- * metric's per-frame series over each chunk. For a metric that compares with recorded frames,
- * m.drift compares the last chunk with chunk 0 (c = 0): chunk 0 already attends to the cached given
- * frames, so the method already affects it. */
+ * If the value of m is not pooled from its per-frame series (kvr_metric.whole), only m.drift is
+ * derived; the value of a chunk is then the mean of the series over the chunk. For a metric that
+ * compares with recorded frames, m.drift compares the last chunk with chunk 0 (c = 0): chunk 0
+ * already attends to the cached given frames, so the method already affects it. */
 #ifndef KVR_METRICS_DERIVED_H
 #define KVR_METRICS_DERIVED_H
 

@@ -17,9 +17,9 @@
 extern "C" {
 #endif
 
-/* Sums over the 7 rows of the current SSIM windows of two frames x and y: of their samples, of the
- * squares, and of the products x y. Each array has one sum per column and colour channel of
- * interleaved RGB. */
+/* Sums of x, y, x^2, y^2 and x y over the 7 rows of the current SSIM windows, where x and y are the
+ * samples of two frames. Each array has one sum per column and colour channel of interleaved
+ * RGB. */
 struct kvr_ssim_columns {
     int32_t *x, *y, *xx, *yy, *xy; /* [row] */
 };
@@ -52,8 +52,8 @@ struct kvr_metric_kernels {
     void (*gauss_along)(const double g[11], const double *in, int n, double *out);
     /* Filters vertically: out[x] = sum_k g[k] rows[k][x], k = 0..10, for n values. */
     void (*gauss_across)(const double g[11], const double *const rows[11], int n, double *out);
-    /* Computes SSIM and its contrast term cs (gauss.h) of n windows from the filtered maps [5,
-     * n]. */
+    /* Computes SSIM and its contrast term cs (gauss.h) of n windows. `maps` [5, n] are the maps of
+     * gauss_products after both filters. */
     void (*gauss_map)(const double *maps, int n, double *ssim, double *contrast);
     /* LPIPS: sum[i] += a[i]^2 for n positions of one channel. */
     void (*add_squares)(const float *a, size_t n, double *sum);

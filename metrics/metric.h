@@ -34,7 +34,7 @@ struct kvr_metric_prompt {
 /* Input of a metric. Borrowed. */
 struct kvr_metric_input {
     const struct kvr_frames *ref, *test;
-    int chunk; /* frames generated together; 0: unknown */
+    int chunk; /* number of decoded frames per chunk; 0: unknown */
     int lead;  /* number of frames that the first chunk lacks, because a VAE decodes the first
                 * latent frame to fewer frames */
     const char *lpips_weights; /* path of the LPIPS weights, a safetensors file, or NULL if there
@@ -59,7 +59,7 @@ struct kvr_metric_value {
 /* How the per-frame values of a metric are pooled into one value. */
 enum kvr_pool {
     KVR_POOL_MEAN,
-    KVR_POOL_DB,  /* decibels of the mean squared error over all frames, at most `hi` */
+    KVR_POOL_DB,  /* PSNR of the mean squared error over all frames, at most `hi` dB */
     KVR_POOL_SUM, /* a count */
 };
 

@@ -13,8 +13,8 @@
 
 /* Converts pixels rgb [n, 3] to network input x [3, n]. */
 void kvr_perceptual_input(float *x, const uint8_t *rgb, size_t n);
-/* Returns the distance d of the activations f = a and g = b [channels, n], with the weights w =
- * head [channels]. `work` [3, n] is scratch. */
+/* Returns d of the formula above for the activations f = a and g = b [channels, n] and the weights
+ * w = head [channels]. `work` [3, n] is scratch memory. */
 double kvr_perceptual_distance(const float *a, const float *b, const float *head, int channels,
                                size_t n, double *work);
 

@@ -39,7 +39,7 @@ static inline struct kvr_session example_session(void)
 }
 
 /* A cell with outcome `o` that is its own baseline; it is marked as measured if `o` is OK. The row
- * borrows `key` and `session`. */
+ * stores the pointers `key` and `session`, so both strings must outlive it. */
 static inline struct kvr_row example_row(const char *key, const char *session, enum kvr_outcome o)
 {
     return (struct kvr_row){ .key = key,

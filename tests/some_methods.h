@@ -1,11 +1,11 @@
 /* some_methods.h - a representative subset of methods, for test loops that would take too long over
  * all methods.
  *
- * A method belongs to the subset if one of its readings (versions) has a part that no earlier
- * method has. Parts are codec stages, code widths, named option values (scale=block), tiers, a
- * retention and a reuse rule. A new part is therefore tested without a change to this file. A
- * method that differs only in group size or threshold is left out. tests/methods/test_registry.c
- * checks the subset. */
+ * A method belongs to the subset if one of its readings (versions) has a part that no method before
+ * it in methods.def has. Parts are codec stages, code widths, named option values (scale=block),
+ * rules for tiers, retention policies, and feature reuse by the sampler. A new part is therefore
+ * tested without a change to this file. A method that differs only in group size or threshold is
+ * left out. tests/methods/test_registry.c checks the subset. */
 #ifndef KVR_TESTS_SOME_METHODS_H
 #define KVR_TESTS_SOME_METHODS_H
 
@@ -25,8 +25,8 @@ struct method_parts {
     int n;
 };
 
-/* Adds `what` of `of`, such as option "bits=4" of stage "sym", as a part to `all`; true
- * if it is new. */
+/* Adds a part to `all`, for example the option `what` = "bits=4" of the stage `of` = "sym". Returns
+ * true if the part is new. */
 static inline bool method_parts_add(struct method_parts *all, const char *what, const char *of)
 {
     char part[METHOD_PART];
@@ -40,9 +40,9 @@ static inline bool method_parts_add(struct method_parts *all, const char *what, 
     return true;
 }
 
-/* Adds the stages and options named in a codec's canonical text; true if one was new. For example,
- * "hadamard | sym(bits=4,group=16)" adds the stages hadamard and sym, and the option bits=4 of
- * sym. */
+/* Adds the stages and options named in a codec's canonical text. Returns true if one was new. For
+ * example, "hadamard | sym(bits=4,group=16)" adds the stages hadamard and sym, and the option
+ * bits=4 of sym. */
 static inline bool method_parts_of_codec(struct method_parts *all, const struct kvr_codec *c)
 {
     char text[sizeof c->text], *at, *rest = text;
@@ -63,7 +63,7 @@ static inline bool method_parts_of_codec(struct method_parts *all, const struct 
     return news;
 }
 
-/* Adds the parts of the scheme to `all`; true if one of them was new. */
+/* Adds the parts of the opened method p to `all`. Returns true if one of them was new. */
 static inline bool method_parts_of(struct method_parts *all, const struct kvr_scheme *p)
 {
     bool news = false;
@@ -81,7 +81,8 @@ static inline bool method_parts_of(struct method_parts *all, const struct kvr_sc
     return news;
 }
 
-/* Does method i belong to the subset? The first call computes the answer for all methods. */
+/* Returns whether method i belongs to the subset. The first call computes the answer for all
+ * methods. */
 static inline bool brings_a_part(int i)
 {
     static bool brings[MAX_SOME_METHODS];
@@ -107,8 +108,8 @@ static inline bool brings_a_part(int i)
     return brings[i];
 }
 
-/* True if tests skip method i: under the sanitizers they skip every method outside the subset,
- * otherwise none. */
+/* Returns whether tests skip method i: under the sanitizers they skip every method outside the
+ * subset, otherwise none. */
 static inline bool left_out_sanitized(int i)
 {
     return sanitized() && !brings_a_part(i);

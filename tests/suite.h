@@ -9,8 +9,8 @@
 
 /* True in a build with sanitizers, where an emulated device takes ten times as long. Such a build
  * must still run every code path once. A test may loop over fewer parameter values there, but not
- * over fewer kernels, stages, policies or corrections: tests/cuda/test_kernels.c and
- * tests/some_methods.h count them. */
+ * over fewer kernels, stages, policies or corrections. tests/cuda/test_kernels.c checks that all
+ * kernels ran, and tests/some_methods.h selects methods that together have all parts. */
 static inline bool sanitized(void)
 {
 #ifdef __SANITIZE_ADDRESS__

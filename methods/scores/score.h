@@ -16,16 +16,16 @@
 
 enum { KVR_SCORE_MAX_MEMORY = 2 };
 
-/* Weight of a token's position in the score `redundancy`, for stored token i of n, with x = i / (n
- * - 1). */
+/* Weight of a token's position in the score `redundancy`, for stored token i of n. In the formulas,
+ * x = i / (n - 1), and `power` is that of struct kvr_score_opts. */
 enum kvr_place_weight {
     KVR_PLACE_NONE,
     KVR_PLACE_FIRST,       /* the tokens of the first chunk are evicted before all others */
     KVR_PLACE_EXPONENTIAL, /* the weight is .1 + .9 (1 - e^-2x) / (1 - e^-2) */
     KVR_PLACE_POLYNOMIAL,  /* the weight is .1 + .9 x^power */
     KVR_PLACE_CONVEX,      /* the weight is 2 (1 - (1 - x)^power) */
-    KVR_PLACE_GAUSSIAN,    /* the weight is .1 + .9 g, where g = e^(-i^2 / 2 sigma^2), sigma = n /
-                            * 4, is rescaled to [0, 1] */
+    KVR_PLACE_GAUSSIAN,    /* the weight is .1 + .9 g. Here g is e^(-i^2 / (2 sigma^2)) with
+                            * sigma = n / 4, mapped linearly to [0, 1] over all i */
 };
 
 struct kvr_score_opts {

@@ -16,10 +16,10 @@
  * any other array as a NumPy array. The description of a structure (keys, types, shapes) counts as
  * stored bytes, about ten bytes per array.
  *
- * Functions with a last parameter, encode(k, v, ctx) and decode(data, state, shape, ctx), receive a
- * Context (host.py). Attributes of a Context are layer, n_layers, heads, chunk, frame,
- * tokens_per_frame, frames_per_chunk, tokens, and positions (frame, row and column of each token,
- * for RoPE).
+ * Either function may take a Context (host.py) as an additional last parameter: encode(k, v, ctx),
+ * decode(data, state, shape, ctx). Attributes of a Context are layer, n_layers, heads, chunk,
+ * frame, tokens_per_frame, frames_per_chunk, tokens, and positions (frame, row and column of each
+ * token, for RoPE).
  *
  * The file may also define NAME, FAMILY, PAPER, VERSION and OPTIONS, as in OPTIONS = dict(bits=(4,
  * 2, 8, "bits per code")). The functions encode and decode receive the options as keyword
@@ -36,7 +36,7 @@
 
 #include "methods/plugin.h"
 
-/* Whether the path names a Python file. */
+/* Returns whether the path ends in ".py". */
 bool kvr_script_is(const char *path);
 
 /* Runs the file to read the method's name and options, and builds a plug-in with one codec stage

@@ -28,8 +28,8 @@ struct kvr_talk {
 /* A request to the Python process with up to three parts, which are byte strings in memory of the
  * caller. The parts of an encode request are the options, the keys and the values. */
 struct kvr_message {
-    int64_t form; /* for a decode request: bits that state which parts are serialized Python
-                   * structures, as returned by the encode request (kvr_reply.form) */
+    int64_t form; /* for a decode request: kvr_reply.form of the encode request that produced
+                   * the data */
     struct kvr_block_shape shape;
     const void *part[KVR_TALK_PARTS];
     size_t n[KVR_TALK_PARTS];
@@ -38,9 +38,9 @@ struct kvr_message {
 /* A reply of the Python process, which has up to three parts (byte strings). The parts are received
  * into `own`, or into the memory at `exactly` if these pointers are not NULL. */
 struct kvr_reply {
-    int64_t form;                     /* bits that state which parts of encoded data are serialized
-                                       * Python structures */
-    size_t most;                      /* maximum number of bytes of all parts in `own` */
+    int64_t form;                     /* bit 0: the encoded data is a serialized Python structure;
+                                       * bit 1: the encoded state is one */
+    size_t most;                      /* limit of the total bytes in `own`; a longer reply fails */
     size_t n[KVR_TALK_PARTS];         /* number of bytes received for each part */
     struct kvr_buf own;               /* all parts of the reply, concatenated; the caller frees
                                        * this buffer */

@@ -26,8 +26,8 @@ void fault_sum(struct kvr_stream *s, const float *x, float *y);
 void fault_count(struct kvr_stream *s, int *out);
 /* order[k] = the k-th thread to run. Kernels must not depend on this order. */
 void fault_order(struct kvr_stream *s, int *next, int *order);
-/* Sets the emulator's serial number of thread blocks just below its maximum, so that the next
- * launches restart it. */
+/* Sets the emulator's count of executed thread blocks just below its maximum, so that the next
+ * launch resets the count. */
 void fault_age(struct kvr_stream *s);
 /* Stores the results of every warp operation (shuffles, votes, ...) to out [8, FAULT_THREADS]. */
 void fault_warp(struct kvr_stream *s, int *out);

@@ -3,12 +3,13 @@
  *
  * u = 2^-24 is the unit roundoff of F32. h = 2^-9 is half the unit roundoff of BF16, assuming that
  * rounding errors partly cancel in a sum. S is the largest sum of |q_d k_d| / sqrt(D) and C the
- * largest correction. B is the largest |log m - row bias|, where m is the multiplicity of the keys,
- * and top = max |v|.
+ * largest correction. B is the largest |log m - row bias|. Here m is the number of tokens that each
+ * key represents, and the row bias is a term per query that is subtracted from its scores. The
+ * symbol top is max |v|.
  *
- *     score     D products are added in F32. Tensor cores may truncate, so each has an error of at
- *               most 4 u S. Scale, bias and maximum add 8 u (S + C + B). The Taylor correction
- *               rounds two factors: 2 h C.
+ *     score     The dot product and the correction each add D products in F32. Tensor cores may
+ *               truncate, so each addition has an error of at most 4 u S or 4 u C. Scale, bias
+ *               and maximum add 8 u (S + C + B). The Taylor correction rounds two factors: 2 h C.
  *     weight    e, the errors of its score and of the maximum; 2^x adds 8 u
  *     P V       A weight is rounded to BF16 in the numerator only: h
  *     log sum   the log of the sum of all weights: e + 8 u + n u. A factor common to all weights
@@ -16,9 +17,10 @@
  *     output    a quotient of two sums of n weights: at most
  *               top ((1 + h) exp(2 e + 16 u + 2 n u) - 1)
  *
- * These bounds hold against sums in double precision of q, k and v rounded to BF16, where k and
- * v are as the CPU decodes them. The CPU's attention does not round q, k and v, so a
- * comparison with it adds 2 h S per score, 2 h C per correction, and h for v. */
+ * These bounds hold against sums in double precision of q, k and v rounded to BF16, where k and v
+ * are as the CPU decodes them. The CPU's attention does not round q, k and v. In a comparison with
+ * the CPU, a score's bound is therefore larger by 2 h S and a correction's by 2 h C. The bound of
+ * the output gets another factor 1 + h, for v. */
 #ifndef KVR_TESTS_MMA_REFERENCE_H
 #define KVR_TESTS_MMA_REFERENCE_H
 
@@ -37,14 +39,15 @@ struct mma_case {
     struct kvr_attend_shape a;
     int64_t n_tok, t0, n;
     float log_m;
-    bool study, bias, taylor, hostile; /* hostile: also run with outliers, NaN and infinity */
+    bool study, bias, taylor, hostile; /* hostile: also run with keys and values that have
+                                        * outliers, NaN or infinity */
 };
 
 /* Keys or values of a case: original, decoded, and on the device. */
 struct mma_held {
     struct kvr_codec *codec;
     struct kvr_packed packed, on_device;
-    float *x, *read; /* original values; decoded values [n_tok,H,D] */
+    float *x, *read; /* [n_tok,H,D] x: original values; read: decoded from `packed` or `raw` */
     void *raw;       /* BF16 or F32 rows on the host */
     struct kvr_attend_mma_source source;
 };
@@ -69,8 +72,8 @@ struct mma_sizes {
     double S, C, B, top;
 };
 
-/* Attention of one query of one head in double precision, with q, k and v rounded to BF16.
- * Raises the terms *z of the error bound to those of this query where they are larger. */
+/* Computes attention of one query of one head in double precision, with q, k and v rounded to BF16.
+ * Raises each term of *z to this query's value if that is larger. */
 void mma_one_query(const struct mma_case *c, const float *q, double bias, const float *k,
                    const float *v, const float *s2, int h, double *out, double *lse,
                    struct mma_sizes *z);
@@ -95,8 +98,8 @@ void mma_by_kernel(const struct kvr_attend_shape *a, int how, const struct kvr_a
                    const struct kvr_attend_mma_span *span, int n_spans, float *parts,
                    size_t n_parts);
 /* Checks that the softmax state may be initialized and normalized by separate kernels or by the
- * attention kernels, with bit-identical results. With BF16 queries and output, the result must
- * equal that of the same queries in F32, rounded to BF16. */
+ * attention kernels, with bit-identical results. A call with queries and output in BF16 must return
+ * the F32 output for the same query values, rounded to BF16. */
 void mma_ends_alike(const struct kvr_attend_shape *a, int how,
                     const struct kvr_attend_mma_span *span, int n_spans, float *parts,
                     size_t n_parts, const float *q, const char *what);

@@ -17,7 +17,8 @@ struct film {
     float *y;
 };
 
-/* An empty film with space for the frames that `n` latent frames of z [n, 16, h, w] decode to. */
+/* Returns an empty film with space for the frames that `n` latent frames of z [n, 16, h, w] decode
+ * to. */
 static inline struct film film_of(const struct kvr_tensor *z, int n)
 {
     const int64_t n_frame = 3 * 64 * z->shape[2] * z->shape[3];
@@ -34,13 +35,14 @@ static inline enum kvr_status film_take(void *ctx, const float *y)
     return KVR_OK;
 }
 
-/* Latent frame i of z [n, 16, h, w]. */
+/* Returns a pointer to latent frame i in z [n, 16, h, w]. */
 static inline const float *film_latent(const struct kvr_tensor *z, int i)
 {
     return (const float *)z->data + i * 16 * z->shape[2] * z->shape[3];
 }
 
-/* Relative L2 distance of the film from scale * want + shift, where want is [n, 3, h, w]. */
+/* Returns the relative L2 distance of the film from scale * want + shift. The shape of `want` is
+ * [n, 3, h, w]. */
 static inline double film_apart(const struct film *f, const struct kvr_tensor *want, double scale,
                                 double shift)
 {

@@ -1,4 +1,5 @@
-/* codec_tools.h - shared by codec tests: adversarial blocks, guarded outputs. */
+/* codec_tools.h - shared by codec tests: blocks with extreme values, and output buffers between
+ * guard bytes. */
 #ifndef KVR_TESTS_CODEC_TOOLS_H
 #define KVR_TESTS_CODEC_TOOLS_H
 
@@ -103,7 +104,7 @@ static inline void guarded_free(void *at)
     free((unsigned char *)at - GUARD);
 }
 
-/* Returns whether the bits are equal, or both values are NaN. 0 and -0 count as equal. */
+/* Returns whether a and b are equal or both NaN. 0 and -0 are equal. */
 static inline bool same(float a, float b)
 {
     return a == b || (isnan(a) && isnan(b));
@@ -125,8 +126,8 @@ static inline bool holds_nan(const unsigned char *p, size_t size)
 
 /* Returns whether n bytes of codes or side information are equal. IEEE 754 leaves the sign and
  * payload of a computed NaN to the machine: a GPU gives 0x7fffffff, x86 0xffc00000. With
- * nan_may_differ, bytes may also differ where an aligned element is NaN on both sides. Set
- * nan_may_differ for non-finite blocks encoded on a GPU. */
+ * nan_may_differ, bytes may also differ in an aligned element of 1, 2 or 4 bytes that is NaN in
+ * both buffers. Set nan_may_differ for non-finite blocks encoded on a GPU. */
 static inline bool same_coded(const void *want, const void *got, size_t n, bool nan_may_differ)
 {
     const unsigned char *a = want, *b = got;
@@ -211,8 +212,8 @@ static inline double squared_error(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* Encodes x with the codec `text` for keys and decodes it to y. Returns the number of entries,
- * such as outliers, that the first stage stores. */
+/* Encodes x as keys with the codec that `text` describes, and decodes the result to y. Returns the
+ * number of entries, such as outliers, that the first stage stores. */
 static inline int64_t there_and_back(const char *text, const struct kvr_block_shape *shape,
                                      const float *x, float *y)
 {
@@ -232,13 +233,14 @@ static inline int64_t there_and_back(const char *text, const struct kvr_block_sh
     return n;
 }
 
-/* Pipelines for testing a grid stage or any other stage; %s is replaced by the stage's name. */
+/* Pipelines for testing a stage, whose name replaces %s. grid_pipelines test stages that quantize
+ * (KVR_STAGE_GRID), and shift_pipelines test all others. */
 static const char *const grid_pipelines[] = { "%s", "hadamard | %s", "sym(bits=2) + %s",
                                               "%s + asym(bits=4)", "outliers(sigma=2) | %s" };
 static const char *const shift_pipelines[] = { "%s | sym(bits=4)", "%s | asym(bits=2,axis=token)" };
 
 /* Writes the i-th valid pipeline of the registered stages to `text`. Returns false past the last
- * one. Combinations that cannot be opened, such as a grid after `exact`, are skipped. */
+ * one. Combinations that kvr_codec_open rejects are skipped. */
 static inline bool stage_pipeline(int i, char *text, size_t n)
 {
     const struct kvr_stage *s;

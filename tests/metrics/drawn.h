@@ -24,7 +24,8 @@ static inline float mix(uint32_t i, uint32_t seed)
     return (float)(x >> 8) * 0x1p-24f;
 }
 
-/* A tensor of (mix - offset) * scale; the caller frees its data. */
+/* Returns an F32 tensor with elements (mix(i, seed) - offset) * scale, where i is the element's
+ * index. The caller frees the tensor's data. */
 static inline struct kvr_st_item drawn(const char *name, int n_dims, const int64_t *shape,
                                        uint32_t seed, float offset, float scale)
 {

@@ -1,4 +1,4 @@
-/* draws.h - random samples of known mean for simulations; sample `trial` of a distribution. */
+/* draws.h - random samples for simulations, from distributions that are shifted to mean 0. */
 #ifndef KVR_TESTS_STATS_DRAWS_H
 #define KVR_TESTS_STATS_DRAWS_H
 
@@ -13,8 +13,8 @@ enum { DRAWS_MAX = 64 };
 static const char *const draws_name[N_DRAWS] = { "normal", "Laplace", "exponential",
                                                  "lognormal (sigma 0.5)", "lognormal (sigma 1)" };
 
-/* Draws x [n], n <= DRAWS_MAX, from distribution `kind`, shifted to mean 0. In the order of enum
- * draws, the distributions have skewness 0, 0, 2, 1.75 and 6.18. */
+/* Draws sample number `trial`, x [n] with n <= DRAWS_MAX, from distribution `kind`. In the order of
+ * enum draws, the distributions have skewness 0, 0, 2, 1.75 and 6.18. */
 static inline void draw(double *x, int n, enum draws kind, uint64_t seed, uint32_t trial)
 {
     float z[2 * DRAWS_MAX];

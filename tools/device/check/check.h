@@ -1,6 +1,7 @@
-/* check.h - the functions of the unit-test library Check that the tests of CUDA kernels use, for a
- * machine without Check. A check is one call of a test; checks do not fork. The Makefile compiles
- * packaged tests with -Itools/device/check, so that they include this file instead of the library's
+/* check.h - the functions of the unit-test library Check that the tests of CUDA kernels use, for a machine
+ * without Check. A check is one call of a START_TEST function, such as one iteration of a loop test. Checks
+ * run in the calling process, without fork(). The Makefile compiles the tests of the package
+ * (tools/device/pack.sh) with -Itools/device/check, so that they include this file instead of the library's
  * check.h. Environment variables select what a process runs (tools/device/run.sh):
  *
  *     CK_RUN_CASE=NAME        run only this test case, as in Check
