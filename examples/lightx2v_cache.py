@@ -37,8 +37,8 @@ class KvreelRollingKVCachePool(RollingKVCachePool):
         self._forget()
 
     def _forget(self):
-        self._open = {}  # layer: (start, end) of the unfinished chunk, in tokens of the pool
-        self._blocks = {}  # layer: list of [first token in the pool, encoded block] of finished chunks
+        self._open = {}  # layer: (start, end) of the unfinished chunk, as token indices in _k_buffer and _v_buffer
+        self._blocks = {}  # layer: list of [index of its first token in _k_buffer, encoded block] of finished chunks
 
     def _code_last(self, layer_id):
         place = self._open.pop(layer_id, None)

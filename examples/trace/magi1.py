@@ -41,7 +41,9 @@ class _Chunks:
         self.recorder, self.kv_range, self.sample = recorder, kv_range, sample
         self.calls = 0      # number of calls in forward passes that write the cache
         self.passes = {}    # chunk: number of recorded passes, counted in the last layer
-        self.sums = {}      # (visible unfinished chunks, whether recorded): number of calls, sums of their three shares
+        # (number of visible unfinished chunks, whether recorded): number of calls, and sums over these calls of the
+        # shares of attention on finished chunks, on unfinished chunks and on the chunk itself
+        self.sums = {}
 
     def _weigh(self, ahead, recorded, q, k, clean, own):
         shares = _shares(q[:: -(-q.shape[0] // self.sample)], k, [slice(0, clean), slice(clean, own), slice(own, None)])

@@ -1,8 +1,9 @@
 # host.py - the process that runs a method written in Python: `python3 -c SOURCE ROLE FILE`, SOURCE being this file.
 # ROLE is describe, encode or decode. Encoder and decoder are different processes, so decode only has stored bytes.
-# File descriptor 3 is a socket to kvreel. A message is seven int64 and three byte strings. A request has the numbers
-# form, tokens, heads, dim and the strings' three lengths; a reply has status, form, 0, 0 and three lengths. Bit 0 of
-# form says that the data is structured (see below), bit 1 that the state is.
+# File descriptor 3 is a socket to kvreel. A message is seven int64 and three byte strings. The numbers of a request are
+# form, tokens, heads, dim and the strings' lengths. Its strings are a JSON object, then K and V for encode, or data and
+# state for decode. The numbers of a reply are status, form, 0, 0 and the strings' lengths; the strings are the results.
+# `form` is a bit mask: bit 0 says that the data is structured (see the conversion below), bit 1 that the state is.
 import ctypes
 import importlib.util
 import inspect

@@ -31,7 +31,7 @@ import render  # noqa: E402
 
 WINDOW = 9
 HELD_OUT = 7
-# per output head: the prompt's slots that name its class, and the classes' words in output order
+# per output head: indices of the prompt slots that may hold the class's word; words of all classes in output order
 HEADS = {
     "shape": ([3], ["shape:" + s for s in render.SHAPES]),
     "color": ([1], ["color:" + c for c in render.COLORS]),
@@ -98,7 +98,7 @@ def windows(n, vocab, g, spoil):
             (torch.rand(n, 1, 1, 1, 1, generator=g) < 0.6)
         x = x + level * torch.randn(x.shape, generator=g)
     said = classes(ids[rows, last], vocab)
-    # windows in which the motion changes have no motion class
+    # If the motion changes within a window, the window gets motion class -1 (none).
     same = (ids[rows, last] == ids[rows, last - WINDOW // 3 + 1]).all(1)
     said["motion"] = torch.where(same, said["motion"], torch.full_like(said["motion"], -1))
     return shown(x).float() / 127.5 - 1, said

@@ -180,7 +180,7 @@ def batch(n, vocab, g, frames=FRAMES, switch_share=1 / 3):
     ground_color = (color + torch.randint(1, 8, (n,), generator=g)) % 8
     shape = torch.randint(0, 4, (n,), generator=g)
     ground = torch.randint(0, 3, (n,), generator=g)
-    # still, drifts, bounces and orbits are equally likely; so are a drift's four directions
+    # The motions still, drift, bounce and orbit are equally likely, and so are the four directions of a drift.
     kind = torch.randint(0, 4, (n, 2), generator=g)
     drift = torch.randint(1, 5, (n, 2), generator=g)
     motion = torch.where(kind == 1, drift, torch.tensor([0, 0, 5, 6])[kind])

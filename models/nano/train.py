@@ -25,9 +25,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import model  # noqa: E402
 import render  # noqa: E402
 
-MICRO = 2          # clips per gradient task
+MICRO = 2          # clips per forward and backward pass of a worker
 CHUNKS = 7         # chunks per clip
-GROUPS = 8         # update tasks per step
+GROUPS = 8         # groups of tensors; workers update them in parallel at the end of a step
 SCALE = 56         # divisor of the loss; both optimizers are invariant to it
 BETA = (0.9, 0.95)
 MOMENTUM = 0.95
@@ -102,8 +102,8 @@ def make_task(vocab, g, clips, own, predict):
     sigma = sigma * (torch.rand(clips, CHUNKS, 1, 1, generator=g) < 0.5)
     seen = seen + sigma * torch.randn(clean.shape, generator=g)
     weight = t ** -3
-    # The first chunk has the largest error, so it gets twice the weight. At high noise (t >= 0.9) most
-    # of its error is the object's unpredictable position, so it gets half the weight.
+    # The first chunk has the largest error, so its loss weight is doubled. At high noise (t >= 0.9) the
+    # weight is halved instead: most of the error is then the object's position, which is unpredictable.
     weight[:, 0] *= torch.where(t[:, 0] < 0.9, 2.0, 0.5)
     return seen, noisy, t, ids, model.head_order(clean), weight
 

@@ -2,7 +2,7 @@
 
     import kvreel
     block = kvreel.Method("RTN_INT4", group=16).encode(k, v)      # [tokens, heads, dim]: numpy, torch, DLPack
-    k2, v2 = block.decode()                                       # numpy; torch.from_dlpack(k2) shares it
+    k2, v2 = block.decode()                                       # NumPy; torch.from_dlpack(k2) shares k2's memory
     out = block.attend(q)
     block.bytes()["resident"], block.hash()
     kvreel.Method("KIVI_INT2").predict("wan-1.3b", frames=42)["nominal_bytes"]

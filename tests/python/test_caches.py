@@ -74,7 +74,7 @@ for method in ("BF16", "RTN_INT4", "KIVI_INT2"):
     for window, sink in ((CHUNKS, 0), (4, 0), (3, 1), (2, 2)):
         off, size, held, empty = rolled(method, window, sink)
         name = "LightX2V, %s, window %d, sink %d" % (method, window, sink)
-        # Both sum at most 336 tokens in F32 with values below 5: up to 336 rounding errors of 5 * 2^-24.
+        # LightX2V and kvreel each sum at most 336 values in F32, and |v| < 5: up to 336 rounding errors of 5 * 2^-24.
         check(name + ": attention as over kvreel's cache", off <= 336 * 5 * 2.0 ** -24, off)
         check(name + ": bytes of the visible chunks", size[0] == size[1] and held == 2 * (min(window + sink, CHUNKS) - 1) and
               empty == 0, (size, held, empty))

@@ -49,7 +49,7 @@ class Block(torch.nn.Module):
         n, group = x.shape[1], self.heads // self.kv_heads
         q = self.q(x).view(1, n, self.heads, self.dim)
         k, v = self.kv(x).view(1, n, 2 * self.kv_heads, self.dim).split(self.kv_heads, 2)
-        k, v = k.bfloat16().float(), v.bfloat16().float()  # exact in a BF16 cache
+        k, v = k.bfloat16().float(), v.bfloat16().float()  # so that a BF16 cache stores k and v exactly
         past = self.cached or (k[:, :0], v[:, :0])
         k, v = torch.cat([past[0], k], 1), torch.cat([past[1], v], 1)
         if clean:
@@ -286,8 +286,8 @@ for r in index["in_flight"]:
     far = max(abs(a - b) for a, b in zip(shares, (r["finished"], r["in_flight"], r["own"])))
     check("magi1: shares with %d ahead" % r["ahead"], r["calls"] == n and far <= same_parts, (r, n, shares))
 
-# Given chunks are cached first. The first generated chunk sees no unfinished chunks, even in its noisy steps. These
-# steps are not recorded, because they attend to another range of chunks.
+# The first three chunks are given (prefix=3), so they are cached first. The first generated chunk sees no unfinished
+# chunks, even in its noisy steps. These steps are not recorded, because they attend to another range of chunks.
 path = os.path.join(work, "given.kvtrace")
 magi1.record_inference(magi, lambda: denoise(layers, 5, 3, 2, [4, 3, 2], prefix=3), path)
 got = close("magi1 after a given video", path, layers=2)

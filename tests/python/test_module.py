@@ -38,10 +38,10 @@ for spec, options in (("RTN_INT4", {}), ("RTN_INT4", {"group": 32}), ("KIVI_INT2
           (told["nominal_bytes"], told["resident_bytes"], told["bf16_bytes"]), size)
     check("%s: decoded to the same values" % name, np.array_equal(k2, out["k"]) and np.array_equal(v2, out["v"]))
     held = block.held()
-    # FLOWCACHE_PRUNE_INT4 is excluded: its family can replace evicted tokens by zeros or means, and the function
-    # attention() does not weight such tokens by their multiplicity.
+    # FLOWCACHE_PRUNE_INT4 is excluded: FLOWCACHE methods can replace evicted tokens by zeros or by a mean token. The
+    # function attention() does not weight a mean token by the number of tokens that it replaces.
     if spec != "FLOWCACHE_PRUNE_INT4":
-        # Rounding of F32 sums of 96 products of values below 8.
+        # The limit 2e-5 allows for rounding in F32 sums of 96 products of values below 8.
         check("%s: attention over what it holds" % name,
               np.max(np.abs(block.attend(q) - attention(q, k2[held], v2[held]))) <= 2e-5)
 check("a pruning method says which tokens are held", 0 < kvreel.Method("FLOWCACHE_PRUNE_INT4").encode(
@@ -189,7 +189,8 @@ check("a pass attends to its own tokens", np.max(np.abs(whole - attention(draw((
 check("and stores them", np.array_equal(out.read(0)[0], k))
 k3, v3 = cache.read(1)
 check("a cache keeps three chunks", k3.shape == (96, HEADS, DIM) and cache.bytes()["tokens"] == 96)
-# Bound of the error: half a step of 4-bit codes for values of up to 4.5, plus the rounding to BF16 before encoding.
+# Bound of the error: half a quantization step of 4-bit codes for values between -4.5 and 4.5, plus the rounding to BF16
+# before encoding.
 check("coded", 0 < np.max(np.abs(k3 - k)) <= 0.4, np.max(np.abs(k3 - k)))
 check("its bytes are those of two layers of blocks", cache.bytes()["resident"] == 2 * kvreel.Method("RTN_INT4").encode(
     k, v, tokens_per_frame=16, frames_per_chunk=2).bytes()["resident"])

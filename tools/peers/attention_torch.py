@@ -44,7 +44,7 @@ def of(function, dtype):
 
 
 # Limits of the relative error. BF16 has 8 significant bits: weights and results are rounded by up to
-# 2^-9 of their value, and scores of up to 4 by up to 2^-7. FP32 accumulates thousands of terms.
+# 2^-9 of their value, and scores of up to 4 by up to 2^-7. In F32, sums of thousands of terms are rounded.
 PEERS = [
     ("torch SDPA F32", 1e-4, of(sdpa, torch.float32)),
     ("torch SDPA BF16", 2e-2, of(sdpa, torch.bfloat16)),

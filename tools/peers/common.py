@@ -50,7 +50,8 @@ def bench(args, name, threads):
     rows = json.loads(kvreel(args, ["bench", name, "--rounds", "3", "--json"], threads))
     found = {}
     for row in rows:
-        # Names of codec rows end with variant and threads. kvreel also reports 1 thread: skip those rows.
+        # The row name of a codec ends with variant and number of threads. kvreel also times 1 thread: keep only the
+        # rows with `threads` threads.
         tail = re.fullmatch(r"(.+)\.[a-z0-9_]+\.t(\d+)", row["name"])
         if not tail or int(tail[2]) == threads:
             found[tail[1] if tail else row["name"]] = row["median"]

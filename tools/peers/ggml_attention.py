@@ -11,9 +11,10 @@ import attention
 import ggml_lib
 
 # Limits of the relative error against a float64 softmax over the keys and values that ggml decodes.
-# F32: sums of thousands of terms. F16: for few queries ggml accumulates V in F16. Q8_0, Q4_0: ggml
-# encodes the query as Q8_0. The largest of 32 normal numbers is about 2.5, so the error of an element
-# is 2.5 / 127 / sqrt(12) = .006 (RMS). Scores have the same error, and weights this relative error.
+# F32: rounding in sums of thousands of terms. F16: for few queries ggml accumulates V in F16. Q8_0,
+# Q4_0: ggml encodes the query as Q8_0. The largest of 32 normal numbers is about 2.5, so the error of
+# an element is 2.5 / 127 / sqrt(12) = .006 (RMS). An attention score then has an RMS error of .006
+# too, and its softmax weight a relative error of .006.
 LIMITS = {"F32": 1e-4, "F16": 1e-2, "Q8_0": 2e-2, "Q4_0": 2e-2}
 
 

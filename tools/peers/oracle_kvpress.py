@@ -126,7 +126,7 @@ def agreement(row, press, options, layers, get):
     return same, n
 
 
-# kvpress's scores, each with one rule changed to kvreel's.
+# kvpress's presses (scores of tokens), each with one rule replaced by kvreel's; the docstring names the rule.
 
 
 class MaximumSnapKV(SnapKVPress):

@@ -39,7 +39,7 @@ for row, kind, mode in rows:
     k, v = oracle.inputs()
     report.add(row, *oracle.compare(oracle.decoded(row, k, v), [mx(x, kind, mode) for x in (k, v)]))
 k, v = oracle.inputs()
-v[5] /= 1e4  # undo the factor: with one scale per tensor, a token of 1e4 would round all others to 0
+v[5] /= 1e4  # inputs() multiplies token 5 by 1e4: with NVFP4's scale per tensor, all other tokens would round to 0
 report.add("NVFP4", *oracle.compare(oracle.decoded("NVFP4", k, v), [nvfp4(x) for x in (k, v)],
-                                      bound=2.0 ** -22))  # a product of three factors in another order of rounding
+                                      bound=2.0 ** -22))  # torchao multiplies the same three factors in another order
 report.close(args.table)

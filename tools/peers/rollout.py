@@ -34,7 +34,7 @@ def compare(report, method, window, sink, x, theirs, cache):
     theirs: the engine's outputs [passes, tokens, heads, dim]; cache: the engine's cache of one layer."""
     mine, held = ours(method, x, window, sink)
     off = float(np.abs(mine - theirs).max())
-    # Both sum at most 432 tokens in F32 with values below 5: up to 432 rounding errors of 5 * 2^-24.
+    # The engine and kvreel each sum at most 432 values in F32, and |v| < 5: up to 432 rounding errors of 5 * 2^-24.
     report.add(method, off <= 432 * 5 * 2.0 ** -24, "window %d, sink %d chunks: attention of %d passes off by %.1g at most"
                % (window, sink, len(mine), off))
     if method != "BF16":

@@ -20,7 +20,7 @@ import torch
 import torch_codecs
 
 TOKENS, HEADS, DIM = 4680, 12, 128
-BF16_BYTES = TOKENS * HEADS * DIM * 2  # BF16 bytes of one tensor, the bytes in GB/s of `kvreel bench codec`
+BF16_BYTES = TOKENS * HEADS * DIM * 2  # bytes of one tensor in BF16; `kvreel bench codec` divides them by the time
 DTYPE = {"F32": torch.float32, "BF16": torch.bfloat16}
 BITS = (4, 2)
 # Per method: module and class of the study's code, and the options that the study sets besides bits and block_size.
@@ -176,7 +176,7 @@ def open_cases(args, kind, source, folder, rows):
             peer = source(family, bits)
             gate(args, peer, method, kind, tensors, folder)
             yield Case(peer, method, kind, tensors, True)
-            # If kvreel has only a row for keys, compare keys alone too.
+            # If `kvreel bench codec` has a row for keys but none for values, add a case that times keys alone.
             if len(kvreel_rows(rows, "quantise", method, kind)) == 1 and source is Transcription:
                 yield Case(peer, method, kind, tensors, False)
 

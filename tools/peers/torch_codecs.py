@@ -12,10 +12,10 @@ import math
 
 import torch
 
-BLOCK = 16  # tokens that share a step
-TINY = 1e-8  # smallest step
-CHANNEL = (2,)  # reduced axes of [1, blocks, BLOCK, heads, head_dim]: one step per block, head and channel
-TOKEN = (3, 4)  # reduced axes: one step per token
+BLOCK = 16  # tokens that share a quantization step
+TINY = 1e-8  # smallest quantization step
+CHANNEL = (2,)  # reduced axis of [1, blocks, BLOCK, heads, head_dim]: one quantization step per block, head, channel
+TOKEN = (3, 4)  # reduced axes: one quantization step per token
 
 
 def to_blocks(x):

@@ -53,7 +53,7 @@ FLOP = 4096  # operations of one m16n8k16 product; wgmma instructions are counte
 # LAYERS: M, N, K of Wan's linear layers for one chunk. TILE: M, N, K of linear_wgmma's tile.
 LAYERS = ((4680, 1536, 1536), (4680, 4608, 1536), (4680, 8960, 1536), (4680, 1536, 8960))
 TILE = (128, 256, 64)
-# Linear layers of one transformer block: (index in LAYERS, template argument of linear_wgmma).
+# Linear layers of one transformer block: (index in LAYERS, epilogue of linear_wgmma: 0 bias, 1 GELU, 2 residual).
 BLOCK_LAYERS = ((1, 0), (0, 2), (0, 0), (0, 2), (2, 1), (3, 2))
 QUERIES, KEYS, HEADS, PER_BLOCK = 4680, 65520, 12, 128  # Wan 1.3B: one chunk's queries over 14 chunks of keys
 
@@ -180,8 +180,9 @@ def hot_path(k, loop, needs=(), rounds=1):
     index = {x.at: i for i, x in enumerate(code)}
     within = [(x.to, x.at) for x in code if x.to is not None and loop[0] < x.to <= x.at]
     inner = [any(a <= x.at <= b for a, b in within) for x in code]
-    # best[i][met]: best path from instruction i to the loop's end on which `needs` are met this often, as
-    # (products, -instructions, next instruction, value of `met` from the next instruction on)
+    # best[i] maps `met` to the best path from instruction i to the loop's end. For each (name, n) of `needs`, `met` has
+    # the path's number of instructions of this name, capped at n. A path is stored as (products, -instructions, next
+    # instruction, `met` of the path from the next instruction on).
     best = [{} for _ in code]
     for i in reversed(range(len(code))):
         x = code[i]
@@ -484,9 +485,10 @@ ATTENTION = (("attend_list<128>", "dense.BF16", (4680, 9360, 65520)),
              ("attend_list<138>", "fused.KIVI_INT2", (9360, 65520)),
              ("attend_list<148>", "fused.PRQ_INT4", (9360, 65520)),
              ("attend_bytes", "int8.RTN_INT4", (65520,)))
-# Path staged expands encoded keys and values to BF16 before attention: (method, encoded bytes per element).
+# The attention path "staged" decodes keys and values to BF16 before attention: (method, encoded bytes per element).
 STAGED = (("RTN_INT4", .625), ("KIVI_INT2", .5), ("PRQ_INT4", 1.25))
-# A forward pass: keys, transformer blocks, prompt tokens, and bytes and launches of all elementwise kernels.
+# Sizes of a forward pass: numbers of keys, transformer blocks and prompt tokens; bytes that all elementwise kernels
+# move, and number of their launches.
 FORWARD = 23400, 30, 512, 3.7e9, 220
 
 

@@ -61,10 +61,12 @@ def limits_of(path):
 def way(k, needs, rounds):
     """Returns the shortest path from the first instruction to an EXIT that contains `needs`, or [].
 
-    needs: list of (instruction name, number); rounds: repetitions of the path's innermost loops."""
+    needs: list of (name, n): the path must contain n instructions of this name.
+    rounds: number of repetitions of the path's innermost loops."""
     index = {x.at: i for i, x in enumerate(k.code)}
-    # best[i][met]: shortest path from instruction i on which `needs` are met this often, as (instructions, next
-    # instruction, value of `met` from the next instruction on)
+    # best[i] maps `met` to the shortest path from instruction i to an EXIT. For each (name, n) of `needs`, `met` has
+    # the path's number of instructions of this name, capped at n. A path is stored as (instructions, next
+    # instruction, `met` of the path from the next instruction on).
     best = [{} for _ in k.code]
     for i in reversed(range(len(k.code))):
         x = k.code[i]
@@ -156,7 +158,7 @@ def cycles(path, warps, moved, rounds=6):
             boards[w][x.rd] = max(boards[w][x.rd], now + 12)
         ready[w] = now + max(1, x.stall)
         at[w] += 1
-        if not begun[1] and min(at) >= n:  # the first round is not in steady state and is not counted
+        if not begun[1] and min(at) >= n:  # not counted: each warp's first execution of `path`, before the steady state
             begun = now, sum(at)
         last = w
         now += 1

@@ -1,6 +1,6 @@
 /* emu_global.cc - allocations, copies and fills of device memory on the emulated device.
  *
- * A device address is an inaccessible host page (PROT_NONE), so host code that accesses device
+ * Device addresses point to inaccessible host pages (PROT_NONE), so host code that accesses device
  * memory causes a segmentation fault. Kernels and copies access a separate host buffer that stores
  * the data. */
 #include "harness/device/emu/emu_machine.cuh"

@@ -38,9 +38,10 @@ void tick(struct kvr_stream *s, struct fiber *f)
     restamp(s, f);
 }
 
-/* Starts vector clocks for the running block or cluster. In its initial view (vector clock), a
- * thread is ordered after all accesses before the block's last __syncthreads, and after all
- * accesses of its own warp before the warp's last __syncwarp. */
+/* Starts the vector clocks of a cluster at its launch, or those of a block without a cluster at its
+ * first sm_90 operation. In its initial view (vector clock), a thread is ordered after all accesses
+ * before the block's last __syncthreads, and after all accesses of its own warp before the warp's
+ * last __syncwarp. */
 static bool begin_clocks(struct kvr_stream *s)
 {
     struct hopper *x = s->hopper;
@@ -110,9 +111,10 @@ bool is_unobserved(const struct kvr_stream *s, stamp then)
 }
 
 /* Returns whether an access is by a thread of another block of the cluster, and no cluster barrier
- * orders this access before the running thread. An mbarrier orders a thread after reads by another
- * block, and after remote stores of that block to the mbarrier's own block. Only the cluster
- * barrier orders a thread after all other writes by another block. */
+ * orders this access before the running thread. A wait on an mbarrier orders the running thread
+ * after two kinds of accesses by another block: its reads, and its remote stores to the block that
+ * contains the mbarrier. Only the cluster barrier orders a thread after all other writes by another
+ * block. */
 bool unmet(const struct kvr_stream *s, stamp then)
 {
     const unsigned by = thread_of(then);

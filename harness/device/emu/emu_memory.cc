@@ -86,8 +86,9 @@ struct region *map_shared(struct region *r, unsigned rank)
     return r->id ? array_of(rank, r->id, r->name, r->n) : &running->block[rank].array[0];
 }
 
-/* Splits cells from the last to the first, because the cells of shared memory are split in
- * place. */
+/* Splits the shadow cells of a region into cells of `unit` bytes. The new cells of shared memory
+ * overwrite the old ones, so the loop runs backwards and reads each old cell before it is
+ * overwritten. */
 bool split(struct region *r, unsigned unit)
 {
     const size_t n = (r->n + unit - 1) / unit;
@@ -104,7 +105,8 @@ bool split(struct region *r, unsigned unit)
     return true;
 }
 
-/* The size of a cell is a power of two, so a shift replaces the division. */
+/* The size of a cell is a power of two, so the function divides byte offsets by this size with a
+ * shift. */
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first)
 {
     /* only the last cell of a region may extend beyond the region */

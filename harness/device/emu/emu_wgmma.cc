@@ -54,7 +54,8 @@ uint64_t operand_from(uint64_t descriptor, int n_bytes)
     return descriptor + (uint64_t)(n_bytes >> 4);
 }
 
-/* Returns the byte value of the 14-bit descriptor field that starts at bit `bit`. */
+/* Returns the 14-bit descriptor field that starts at bit `bit`, converted from units of 16 bytes to
+ * bytes. */
 static unsigned field_at(uint64_t descriptor, int bit)
 {
     return (unsigned)(descriptor >> bit & FIELD) << 4;
@@ -342,8 +343,8 @@ static void finish_products(struct kvr_stream *s, unsigned first)
         if (n_due(&group[i]) != n)
             fail("the threads of a warp group wait for different products (wgmma)");
     /* Check the operands once for every warp, because the tensor cores of the four warps read them
-     * in parallel. A shadow cell records only its last two readers, so the loop starts with a
-     * different warp for every wgmma. */
+     * in parallel. A shadow cell records only its last two readers. For every wgmma, the loop
+     * starts with a different warp, so that the last two readers are not always the same warps. */
     for (int i = 0; i < n; i++)
         for (int w = 0; w < 4; w++) {
             const int of_group = (w + i) % 4;

@@ -12,8 +12,8 @@
 #include "harness/device/device_check.h"
 #include "harness/device/traffic.h"
 
-/* Reads a number of bytes, at most `most`, from an environment variable. If the variable is not
- * set, *bytes does not change. */
+/* Reads a number of bytes from an environment variable. A number above `most` is an error. If the
+ * variable is not set, *bytes does not change. */
 static enum kvr_status bytes_from_env(const char *variable, size_t most, size_t *bytes)
 {
     const char *text = getenv(variable);
@@ -144,8 +144,8 @@ void *kvr_stream_native(struct kvr_stream *s)
     return s;
 }
 
-/* Records the bytes of dynamic shared memory that the kernel requests; a launch that exceeds the
- * device's limit fails later. */
+/* Records the bytes of dynamic shared memory that the kernel may use. This function does not check
+ * the device's limit; the kernel launch does. */
 bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
 {
     int i = 0;

@@ -57,7 +57,8 @@ class reserve
 thread_local void *reserve::held = NULL;
 
 /* A parsed model needs 13 to 15 times the size of its file in memory, as measured with model files
- * of 9 KB and 16 KB. The reserve is TIMES the size of the file, plus LEAST bytes. */
+ * of 9 KB and 16 KB. The class `reserve` above therefore gets TIMES the bytes of the file or text,
+ * plus LEAST bytes. */
 enum { TIMES = 32, LEAST = 1 << 20 };
 
 /* Returns the status code for the exception that is being handled. The library darts, which
