@@ -45,7 +45,7 @@ exits 2 "a shot without chunks" run bad.yaml --db x.db --out x
 says "is told" "a shot needs chunks"
 sweep bad.yaml "[{id: cut, text: $one, shots: [{text: $one}]}]"
 exits 2 "a text and shots" run bad.yaml --db x.db --out x
-says "is told" "not both"
+says "is told" "has both"
 
 # A model with random weights accepts any text.
 sed 's/^model: nano/model: wan-1.3b-random/; s/^frames: 15/frames: 9/' shots.yaml >drawn.yaml
