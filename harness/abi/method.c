@@ -64,7 +64,8 @@ enum kvr_status kvr_abi_give(const char *what, void *theirs, size_t size, const 
 
 /* ---- a method ----------------------------------------------------------------------------- */
 
-/* Splits "key=value" in a copy of `text`. `set` points into *copy, which the caller frees. */
+/* Splits the setting "key=value" in a copy of `text`. The strings of *set point into *copy, which
+ * the caller frees. */
 static enum kvr_status split(const char *text, char **copy, struct kvr_setting *set)
 {
     char *equals;

@@ -26,7 +26,8 @@ static double median(double *v, int n)
 
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n)
 {
-    row->steady = kvr_bench_steady(ratio, n - 1); /* before median() sorts the rounds */
+    /* kvr_bench_steady() needs the rounds in their order; median() sorts them. */
+    row->steady = kvr_bench_steady(ratio, n - 1);
     row->median = median(v, n);
     row->min = v[0];
     row->ratio = median(ratio, n);
@@ -112,7 +113,8 @@ enum kvr_status kvr_bench_evict_all(void)
     const long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     const size_t last = l3 > 0 ? (size_t)l3 : l2 > 0 ? (size_t)l2 : LAST_CACHE;
     const size_t n = 2 * (last < LARGEST_CACHE ? last : LARGEST_CACHE);
-    /* never freed, because mapping new pages takes longer than the eviction */
+    /* The buffer `kept` is never freed, because mapping new pages takes longer than the
+     * eviction. */
     static volatile char *kept;
 
     if (!kept && !(kept = malloc(n)))
@@ -122,7 +124,8 @@ enum kvr_status kvr_bench_evict_all(void)
     return KVR_OK;
 }
 
-/* The first row is moved to the end in pieces, so that rows of any size need no allocation. */
+/* Moves row 0 behind the last row, in pieces of up to 4096 bytes, so that no allocation is
+ * needed. */
 void kvr_bench_rotate_rows(void *x, size_t n_bytes, size_t row_bytes)
 {
     char *p = x, piece[4096];

@@ -33,7 +33,9 @@ _Static_assert(N_SHAPES *(N_METHODS *N_PATHS + 2 * N_BYTES + 2 * N_BF16) <=
                    KVR_BENCH_ATTENTION_ROWS,
                "a row each");
 
-/* The reference that a row is compared with. */
+/* What the speed of a result row is compared with: oneDNN's matrix products in F32 (PRODUCTS)
+ * or BF16 (PRODUCTS_BF16), or kvreel's attention over a BF16 cache in F32 (OWN) or BF16
+ * (OWN_BF16). */
 enum reference { PRODUCTS, PRODUCTS_BF16, OWN, OWN_BF16 };
 static const char *const reference_names[] = { "oneDNN products", "oneDNN BF16 products",
                                                "own F32 of BF16", "own BF16 products" };
@@ -148,8 +150,9 @@ static enum kvr_status products_bf16(struct kit *t)
     return kvr_onednn_done(worst, "bench", "a product");
 }
 
-/* Fills a cache with the past chunks and appends the current chunk. More than MANY_CHUNKS chunks
- * are repetitions. None of the benchmarked methods selects tokens by their attention. */
+/* Fills a cache with the past chunks and appends the current chunk. The data of chunk c is that of
+ * chunk c % t->n_past, so at most MANY_CHUNKS chunks differ. Past chunks are stored without
+ * computing attention, because no benchmarked method selects tokens by their attention weights. */
 static enum kvr_status fill(struct kit *t, struct kvr_cache *cache)
 {
     const int fpc = t->s->frames_per_chunk;
@@ -197,7 +200,7 @@ static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, c
 struct error {
     double worst;       /* largest absolute difference */
     double relative_l2; /* relative L2 error over all checked outputs */
-    double of_values;   /* root mean square error, relative to the root mean square of the values */
+    double of_values;   /* RMS error of the outputs, relative to the RMS of the cached values V */
 };
 
 /* Computes the output of one head for one query in double precision, with the decoded keys and
@@ -225,8 +228,8 @@ static void direct(const struct kit *t, const float *q, int h, double *p, double
         out[c] /= sum;
 }
 
-/* Computes the error of the cache's output relative to direct(). It checks up to about CHECKED
- * queries, which are at least 17 queries apart, with one head each. */
+/* Computes the error of the cache's output relative to direct(). It checks every n-th query,
+ * n = max(n_query / CHECKED, 17), and one head of each checked query. */
 static enum kvr_status error_of(struct kit *t, struct error *out)
 {
     const int d = t->s->d, heads = t->s->heads;
@@ -263,10 +266,11 @@ static enum kvr_status error_of(struct kit *t, struct error *out)
     return KVR_OK;
 }
 
-/* Tolerances. BF16: the relative error of a value is at most 2^-8. The error of a mean is as large
- * if all errors have the same sign; for KIVI_INT2 it is .0007. F32: sums over up to 65520 keys of
- * values of order 1 have an error below 1e-4. int8: with random keys, the relative error is .01 to
- * .02 (attend_dot.h). A wrong scale leads to ten times that error. */
+/* Tolerances. BF16: rounding a number has a relative error of at most 2^-8. An output is a weighted
+ * mean of values, so its error reaches 2^-8 only if all rounding errors have the same sign. With
+ * KIVI_INT2, the error of the outputs is .0007 times the RMS of V. F32: the error is below 1e-4 if
+ * values are of order 1, with up to 65520 keys. int8: with random keys, the relative L2 error of
+ * the outputs is .01 to .02 (attend_dot.h). A wrong scale would increase it tenfold. */
 static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const struct subject *x,
                              struct kvr_bench_row *row)
 {
@@ -354,7 +358,7 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
         late = is_late(t, n, began);
         last = n >= 0 && (kvr_bench_last(ratio, n, t->rounds) || late);
         kvr_bench_rotate_rows(t->x.p, (size_t)t->n_query * t->width * sizeof(float),
-                              t->width * sizeof(float)); /* queries of another chunk */
+                              t->width * sizeof(float)); /* reorders the queries */
         other = kvr_now_ns();
         if (reference) {
             KVR_TRY(attend_once(t, reference, &other));

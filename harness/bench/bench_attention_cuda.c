@@ -37,7 +37,7 @@ struct kit {
     struct kvr_buf all;       /* float [2][most_chunks][T,H,D]: keys and values of every chunk */
     struct kvr_buf q, out;    /* float [T,H,D] */
     struct kvr_buf raw;       /* BF16 [2][n_key,H,D]: the decoded cache */
-    struct kvr_buf state;     /* scratch of the dense kernel */
+    struct kvr_buf state;     /* running softmax sums and outputs of the dense kernel */
     struct kvr_buf parts;     /* partial results of the dense kernel's split-KV */
     struct kvr_buf busy;      /* memory of the filler work (rounds_cuda.h) */
     float *host_q, *host_out; /* [T,H,D] */
@@ -271,17 +271,19 @@ static double error_of(const struct kit *t)
 }
 
 /* Tolerance of BF16 attention, which rounds queries and softmax weights to BF16. Each rounding has
- * a relative error of at most 2^-8, RMS 0.43 x 2^-8 = 0.0017. A query's error causes an equal
- * relative error of the weights if scores are of order 1. cuDNN also rounds its output, so the root
- * of the sum of squares is sqrt(3) 0.0017 = 0.0029 of the output's norm. The tolerance is 2.2 times
- * as large. */
+ * a relative error of at most 2^-8, RMS 0.43 x 2^-8 = 0.0017. If scores are of order 1, the
+ * rounding of a query causes an equal relative error of its softmax weights. The rounding of the
+ * weights adds the same error, and so does cuDNN's rounding of its output. The three errors are
+ * independent, so their sum is sqrt(3) 0.0017 = 0.0029 of the output's norm. The tolerance is 2.2
+ * times as large. */
 static const double most_of_bf16 = 0.00637;
 
 /* Tolerance of INT8 attention. The largest of 128 normal numbers is about 2.7, and quantization
- * with scale 2.7 / 127 has the RMS error .0061. Quantized queries and keys give .0087 of a weight,
- * quantized values .006. Weights are rounded to 1/255 of the largest weight of their tile, which
- * gives .0085 RMS for normal scores. The root of the sum of squares is .0135. The tolerance is
- * three times as large. */
+ * with scale 2.7 / 127 has the RMS error .0061. The quantization of queries and keys causes a
+ * relative error of the softmax weights of sqrt(2) .0061 = .0087, that of values adds .006. Weights
+ * are rounded to multiples of 1/255 of the largest weight of their tile, which adds .0085 RMS if
+ * scores are normally distributed. The root of the sum of these three squares is .0135 of the
+ * output's norm. The tolerance is three times as large. */
 static const double most_of_bytes = 3 * .0135;
 
 static enum kvr_status check_reference(const struct kit *t, const char *name, double most)
@@ -349,9 +351,9 @@ static enum kvr_status put_bf16(struct kit *t, const float *x, int which)
 }
 
 /* Decodes the KV cache to BF16, and computes the exact attention output over the BF16 values.
- * Rounding the decoded values to BF16 is thus not counted as an error of a kernel. For 2-bit
- * methods this rounding is the same in many tokens and biases the output (KIVI_INT2, 4680 x 9360:
- * .028 of the norm). */
+ * Rounding the decoded values to BF16 is thus not counted as an error of a kernel. With 2-bit
+ * codes, many tokens have the same decoded value, so their equal rounding errors do not cancel.
+ * With KIVI_INT2, 4680 queries and 9360 keys, they change the output by .028 of its norm. */
 static enum kvr_status decode_all(struct kit *t)
 {
     const size_t n = chunk_floats(t), past = (size_t)(t->n_chunks - 1) * n;
@@ -464,8 +466,8 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
     return st;
 }
 
-/* Times the dense kernel over the last decoded cache. With one chunk, the function
- * decodes that chunk first. */
+/* Times the dense kernel over the keys and values in t->raw, which cached() has decoded from a BF16
+ * cache. With one chunk there is no cache, so the function first writes that chunk to t->raw. */
 static enum kvr_status bench_own(struct kit *t, struct kvr_bench_row *row)
 {
     if (t->n_chunks == 1)
@@ -499,7 +501,7 @@ struct sink_to {
     int *n;
 };
 
-/* Reports the next row if st is KVR_OK. Returns st. */
+/* If st is KVR_OK, reports the row to->rows[*to->n] and increments *to->n. Returns st. */
 static enum kvr_status emit_skip(enum kvr_status st, const struct sink_to *to)
 {
     if (st == KVR_OK)

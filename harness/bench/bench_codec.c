@@ -114,8 +114,8 @@ static void steps_of(const struct kvr_coding_noise *s, size_t token, size_t chan
         step[c] = kvr_f16_to_f32(s->scale[token]);
 }
 
-/* Compares every decoded element with the original element. step [channels] is a scratch buffer
- * that is initially 0. */
+/* Compares every decoded element with the original element. The buffer `step` [channels] must be 0
+ * at first; it receives the quantization steps of each token in turn. */
 static enum kvr_status check_elements(const struct kit *k, const struct kvr_bench_line *line,
                                       const struct kvr_coding_noise *s, float *step)
 {
@@ -146,8 +146,9 @@ static enum kvr_status check_elements(const struct kit *k, const struct kvr_benc
     return KVR_OK;
 }
 
-/* Decodes the block and checks it against the original. Both are compared after the codec's
- * transform. */
+/* Checks the decoded block against the original. The tolerances are quantization steps, so the
+ * comparison is in the space of the codec's transform: the original is transformed, and the inverse
+ * transform of the decoded values is omitted. */
 static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
                              const struct kvr_packed *p)
 {
@@ -174,8 +175,9 @@ static double speed(const struct kit *k, int64_t ns)
     return (double)(k->n * sizeof(kvr_bf16)) / (double)(ns > 0 ? ns : 1);
 }
 
-/* Returns the time in ns of a memcpy with the same traffic as encoding or decoding. `moved` is the
- * size of the block's values plus the encoded bytes. */
+/* Returns the time in ns of a memcpy with the same traffic as encoding or decoding. The number
+ * `moved` is that traffic: the bytes of the block's F32 or BF16 values plus the encoded bytes. A
+ * memcpy reads and writes each byte, so it copies moved / 2 bytes. */
 static double copy_ns(struct kit *k, size_t moved)
 {
     enum { PARTS = 64 };
@@ -194,8 +196,8 @@ static double copy_ns(struct kit *k, size_t moved)
     return (double)(kvr_now_ns() - t0);
 }
 
-/* Results of one kind of work per round: rates in GB/s, and ratios of the memcpy's time to the
- * work's time. */
+/* Results of one kind of work (enum work), one per round: rates in GB/s, and ratios of the memcpy's
+ * time to the work's time. */
 struct turns {
     double speed[MAX_ROUNDS], ratio[MAX_ROUNDS];
     double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
@@ -219,7 +221,8 @@ static void note(struct turns *t, int i, const struct kit *k, double copy, int64
 }
 
 /* Measures the time in ns to encode the block. The buffers for codes are allocated in each call, as
- * in a cache, and malloc may reuse mapped pages. The buffer `work` is reused. */
+ * in a cache, and malloc may reuse mapped pages. The scratch buffer k->work is not allocated within
+ * the measured time. */
 static enum kvr_status quantise(struct kit *k, const struct kvr_codec *c, bool bf16,
                                 struct kvr_packed *p, int64_t *ns)
 {
@@ -319,8 +322,8 @@ static enum kvr_status time_round(struct kit *k, const struct kvr_bench_line *li
     return KVR_OK;
 }
 
-/* Returns whether the next round is the last. The rounds end when the ratios of all kinds of work
- * are steady. */
+/* Returns whether the next round of the benchmark is the last: the ratios to the memcpy's time are
+ * steady for all kinds of work, or the maximum number of rounds is reached. */
 static bool is_last(const struct kit *k, const struct turns t[ROWS_EACH], int n)
 {
     bool last = true;

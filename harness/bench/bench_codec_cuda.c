@@ -15,7 +15,7 @@ struct kit {
     struct kvr_block_shape shape;
     size_t n; /* number of values in a block (keys or values of a chunk) */
     int rounds, times, n_buffers;
-    struct kvr_buf x, work, out; /* float [n_buffers,n]; work [n] */
+    struct kvr_buf x, work, out; /* float: input x and output out [n_buffers,n]; scratch work [n] */
     struct kvr_buf from, to;     /* source and destination of the copy, as large as x */
     struct kvr_buf busy;
     float *host; /* [n]: the block in host memory */
@@ -53,7 +53,9 @@ static enum kvr_status kit_open(struct kit *k)
         return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     kvr_bench_values(k->host, k->n, k->shape.head_dim);
     kvr_dev_zero(k->dev, k->from.p, k->from.n_bytes);
-    for (int i = k->n_buffers - 1; i >= 0; i--) { /* distinct contents; `host` equals the first */
+    /* Each buffer of x receives the block with its tokens in another order. At the end, `host`
+     * equals the first buffer, which verify() checks. */
+    for (int i = k->n_buffers - 1; i >= 0; i--) {
         kvr_bench_rotate_rows(k->host, bytes, bytes / (size_t)k->shape.n_tok);
         KVR_TRY(kvr_dev_put(k->dev, (char *)k->x.p + bytes * (size_t)i, k->host, bytes));
     }
@@ -184,7 +186,7 @@ static enum kvr_status time_line(struct kit *k, const struct kvr_bench_line *lin
         st = time_one(k, "quantise", line->name, encode, &rows[0]);
     if (st == KVR_OK)
         st = time_one(k, "dequantise", line->name, decode, &rows[1]);
-    if (st == KVR_OK) /* the buffers now hold the timed results */
+    if (st == KVR_OK) /* checks the codes and values of the timed launches */
         st = verify(k, line->name);
     for (int i = 0; i < k->n_buffers; i++)
         kvr_packed_free(&k->packed[i]);

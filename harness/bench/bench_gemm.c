@@ -57,7 +57,8 @@ static enum kvr_status kit_open(struct kit *t, struct kvr_dev *dev)
     KVR_TRY(kvr_buf_alloc(&t->reference, dev, KVR_MEM_IO, m * n * sizeof(float)));
     kvr_normal(t->x.p, m * k, 1, KVR_RNG_SYNTHETIC, 2, 0, 0);
     kvr_normal(t->w.p, n * k, 1, KVR_RNG_SYNTHETIC, 3, 0, 0);
-    /* The reference has no rounding of its own, so its inputs must be exact in BF16. */
+    /* kvreel's BF16 GEMM rounds its inputs to BF16, but the F32 reference does not. With inputs
+     * that are exact in BF16, both multiply the same numbers. */
     if (t->compute == KVR_BF16) {
         round_bf16(t->x.p, m * k);
         round_bf16(t->w.p, n * k);
@@ -82,8 +83,9 @@ static enum kvr_status packed(struct kit *t)
     return kvr_linear_run(t->gemm, t->s->m, t->x.p, 1, &l, &y);
 }
 
-/* Tolerance: F32 sums of k products of order 1 are of order sqrt(k). Sums in different orders
- * differ by about sqrt(k) 2^-24 of that. The tolerance is 40 times this difference. */
+/* Tolerance: F32 sums of k products of order 1 are of order sqrt(k). Two sums of the same products
+ * in different orders differ by about sqrt(k) 2^-24 of their magnitude, so by k 2^-24. The
+ * tolerance is 40 times as large. */
 static enum kvr_status check(const struct kit *t)
 {
     const double tol = 40 * sqrt(t->s->k) * 0x1p-24 * sqrt(t->s->k);
@@ -114,7 +116,7 @@ static enum kvr_status time_caches(struct kit *t, double flops, double *cold, do
 static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_row *row)
 {
     const double flops = 2.0 * t->s->m * t->s->k * t->s->n;
-    /* One time measurement of a small layer contains several runs. */
+    /* Each time measurement of a small layer covers several runs, 1e8 FLOP in all. */
     const int times = flops < 1e8 ? (int)(1e8 / flops) : 1;
     double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
     double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
@@ -128,7 +130,7 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
 
         last = kvr_bench_last(ratio, n, rounds);
         kvr_bench_rotate_rows(t->x.p, (size_t)t->s->m * (size_t)t->s->k * sizeof(float),
-                              /* every round has rotated rows of the input */
+                              /* each round multiplies the rows in another order */
                               (size_t)t->s->k * sizeof(float));
         t0 = kvr_now_ns();
         for (int r = 0; r < times; r++)

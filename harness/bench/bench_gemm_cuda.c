@@ -45,7 +45,8 @@ static void kit_close(struct kit *t)
     free(t->host_y);
 }
 
-/* Copies W for kvreel's kernel to the device: BF16, with rows padded by zeros. */
+/* Copies the weights W [n,k] to the device for kvreel's kernel, in BF16. Zeros pad each row to
+ * t->padded elements. */
 static enum kvr_status put_weights(struct kit *t)
 {
     const size_t padded = (size_t)t->padded, k = (size_t)t->s.k, n = (size_t)t->s.n;
@@ -79,7 +80,9 @@ static enum kvr_status kit_open(struct kit *t)
         kvr_buf_alloc(&t->w, t->dev, KVR_MEM_WEIGHTS, n * (size_t)t->padded * sizeof(kvr_bf16)));
     KVR_TRY(kvr_buf_alloc(&t->busy, t->dev, KVR_MEM_SCRATCH,
                           kvr_stream_emulated() ? 64 : (size_t)1 << 30));
-    for (int i = t->n_buffers - 1; i >= 0; i--) { /* distinct contents; host_x equals the first */
+    /* Each buffer of x receives the same rows in another order. At the end, host_x equals the first
+     * buffer, which verify() checks. */
+    for (int i = t->n_buffers - 1; i >= 0; i--) {
         kvr_bench_rotate_rows(t->host_x, x, k * sizeof(float));
         KVR_TRY(kvr_dev_put(t->dev, (char *)t->x.p + x * (size_t)i, t->host_x, x));
     }
@@ -99,7 +102,8 @@ static float *output(const struct kit *t, int iter)
     return (float *)t->y.p + (size_t)(iter % t->n_buffers) * (size_t)t->s.m * (size_t)t->s.n;
 }
 
-/* Runs kvreel's kernel. The times of kernel and reference include rounding X to BF16. */
+/* Runs kvreel's kernel. The measured times of kvreel's kernel and of the reference, run_library(),
+ * both include rounding x to BF16. */
 static enum kvr_status run_own(void *ctx, int iter)
 {
     const struct kit *t = ctx;
@@ -120,8 +124,9 @@ static enum kvr_status run_library(void *ctx, int iter)
 }
 
 /* Compares samples of y with sums in double. Products of BF16 numbers are exact in F32. Tensor
- * cores add 16 products at a time and truncate, so each of the k / 16 + 1 partial sums, which is at
- * most 4 sqrt(k), loses up to 2^-23 of its value. */
+ * cores add 16 products at a time and truncate each of the k / 16 + 1 partial sums, which loses up
+ * to 2^-23 of it. Partial sums are assumed to be at most 4 sqrt(k), four standard deviations of a
+ * sum of k products. */
 static enum kvr_status verify(struct kit *t, const char *name)
 {
     const double terms = (double)t->s.k, tol = (terms / 16 + 1) * 4 * sqrt(terms) * 0x1p-23;
@@ -197,7 +202,7 @@ enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
             st = check(&t, run_own, row->name);
         if (st == KVR_OK)
             st = time_shape(&t, rounds, row);
-        if (st == KVR_OK) /* the buffers now hold the timed results */
+        if (st == KVR_OK) /* checks the output of the timed launches */
             st = verify(&t, row->name);
         kit_close(&t);
         KVR_TRY(st);

@@ -14,7 +14,8 @@
 #if defined(__x86_64__)
 #include <x86intrin.h>
 
-/* The time stamp counter of the CPU runs at the nominal frequency, regardless of the core clock. */
+/* The CPU's time stamp counter counts at the nominal frequency, regardless of the core clock, so
+ * the unit is not core cycles. */
 static const char unit[] = "nominal cycles/element";
 
 static uint64_t ticks(void)
@@ -34,14 +35,15 @@ static uint64_t ticks(void)
 
 enum { MEMCPY = KVR_N_ISA, LIBRARY, COMPARED, N_RUNNERS };
 
-/* Benchmark of one kernel. The runners are the kernel's variants, a memcpy, a oneDNN primitive and
- * another kernel for comparison. */
+/* Benchmark of one kernel. Each round times every runner once. The runners are the kernel's
+ * variants, a memcpy, an equivalent oneDNN primitive (LIBRARY) and the kernel `compared_to`
+ * (COMPARED). */
 struct trial {
     const struct kvr_kernel_case *c;
     struct kvr_case_kit kit;
     struct kvr_kernel_library *library;
-    const struct kvr_kernel_case *compared_to; /* the other kernel for comparison; NULL: none */
-    struct kvr_case_kit other;                 /* arguments of the other kernel */
+    const struct kvr_kernel_case *compared_to; /* another kernel to compare with; NULL: none */
+    struct kvr_case_kit other;                 /* arguments of `compared_to` */
     char *from, *to;
     size_t copied; /* number of bytes that the memcpy copies */
     bool has[N_RUNNERS];
@@ -108,8 +110,8 @@ static enum kvr_status time_cold(const struct trial *t, int who, double *took)
     return KVR_OK;
 }
 
-/* Returns whether the next round is the last. The rounds end when the time of every runner is
- * steady relative to the memcpy. */
+/* Returns whether the next round of the trial is the last: the ratio of the memcpy's time to every
+ * runner's time is steady, or the maximum number of rounds is reached. */
 static bool is_last(const struct trial *t)
 {
     double ratio[KVR_BENCH_MAX_ROUNDS];
@@ -138,8 +140,8 @@ static enum kvr_status one_round(struct trial *t, bool last)
     return KVR_OK;
 }
 
-/* Runs all rounds. The other kernel is the last runner of a round. Its variant is the widest, which
- * was selected for the runner before it. */
+/* Runs all rounds. Each round runs `compared_to` last. It then uses the widest instruction set of
+ * the kernel's variants, because that was selected last. */
 static enum kvr_status take_turns(struct trial *t)
 {
     for (bool last = false; !last; t->n++) {
@@ -178,7 +180,8 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_kernel_case 
     if (!t->from || !t->to || !t->took)
         return kvr_fail(KVR_ENOMEM,
                         "bench: out of memory while allocating the buffers of kernel %s", c->name);
-    memset(t->from, 1, t->copied + 1); /* commits its own pages */
+    /* Unwritten pages would all map to the same physical page of zeros. */
+    memset(t->from, 1, t->copied + 1);
     return KVR_OK;
 }
 
@@ -266,7 +269,9 @@ enum kvr_status kvr_bench_kernels(struct kvr_dev *dev, int rounds, struct kvr_be
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
         return kvr_fail(KVR_EINVAL, "bench: %d rounds requested, need 3..%d", rounds,
                         KVR_BENCH_MAX_ROUNDS);
-    kvr_onednn_limit(); /* limits oneDNN's instruction set before the kernel variant is changed */
+    /* The first call limits oneDNN to the instruction set that is selected now, which must be the
+     * user's choice, not a variant that the benchmark selects. */
+    kvr_onednn_limit();
     omp_set_num_threads(1);
     for (int l = 0; st == KVR_OK && kvr_kernel_lists[l]; l++)
         for (const struct kvr_kernel_case *c = kvr_kernel_lists[l]; st == KVR_OK && c->name; c++)

@@ -11,13 +11,13 @@
 #include "harness/device/stream.h"
 #include "harness/engine/gemm.h"
 
-/* A launch of one or more linear layers with the same input x [m,k]. The calls are the projections
- * to queries, keys and values, the output projection of attention (gated and added to the
- * residual), the up projection of the feed-forward network with GELU, and its gated down
- * projection. */
+/* A launch of one or more linear layers with the same input x [m,k]. The layers of a transformer
+ * block need four calls. "qkv" projects to queries, keys and values. "out" is the output projection
+ * of attention, gated and added to the residual. "up" is the up projection of the feed-forward
+ * network with GELU, "down" its gated down projection. */
 struct call {
     const char *name;
-    int m, layers, k, n; /* layers: number of layers; n: outputs of a layer */
+    int m, layers, k, n; /* layers: number of linear layers in the launch; n: outputs of each */
     enum kvr_linear_end end;
 };
 static const struct call wan[] = { { "qkv", 4680, 3, 1536, 1536, KVR_LINEAR_ROUNDED },
@@ -45,9 +45,9 @@ struct kit {
     int n_buffers;
     struct kvr_buf x;             /* BF16 [n_buffers][m,k] */
     struct kvr_buf y;             /* BF16 [n_buffers][layers][m,n] */
-    struct kvr_buf left;          /* BF16 [m,n]: product that the launch did not add to y */
+    struct kvr_buf left;          /* BF16 [m,n]: product, if the launch cannot add it to y */
     struct kvr_buf gate;          /* float [n]: gate of the epilogue, for one frame */
-    struct kvr_buf w, bias;       /* BF16 [layers][n,k], [layers][n]: copies for cuBLASLt */
+    struct kvr_buf w, bias;       /* BF16 [layers][n,k], [layers][n]: for cuBLASLt */
     struct kvr_buf workspace;     /* workspace of cuBLASLt */
     struct kvr_buf busy;          /* memory of the filler work (rounds_cuda.h) */
     float *host_x, *host_w;       /* [m,k], [layers][n,k]: exact in BF16 */
@@ -55,7 +55,7 @@ struct kit {
     kvr_bf16 *host_y;             /* [layers][m,n] */
     struct kvr_gemm *gemm;
     struct kvr_linear *linear[MAX_LAYERS];
-    struct kvr_blaslt *lt; /* NULL: not available, for the reason `why` */
+    struct kvr_blaslt *lt; /* NULL: cuBLASLt is not available, `why` has the reason */
     struct kvr_blaslt_plan *first, *best;
     int choice; /* index of `best` */
     bool added; /* the last launch added its product to y */
@@ -149,7 +149,9 @@ static enum kvr_status fill(struct kit *t)
 {
     const size_t x = x_elements(t), n = (size_t)t->c->n, layers = (size_t)t->c->layers;
 
-    for (int i = t->n_buffers - 1; i >= 0; i--) { /* distinct contents; host_x equals the first */
+    /* Each buffer of x receives the same rows in another order. At the end, host_x equals the first
+     * buffer, which check() uses. */
+    for (int i = t->n_buffers - 1; i >= 0; i--) {
         kvr_bench_rotate_rows(t->host_x, x * sizeof(float), (size_t)t->c->k * sizeof(float));
         KVR_TRY(put_bf16(t, input(t, i), t->host_x, x));
     }
@@ -249,11 +251,13 @@ static double gelu(double x)
     return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 
-/* Compares an output with the sum in double. Products of BF16 numbers are exact in F32. The device
- * adds 16 products at a time and truncates, so each of the k / 16 + 1 partial sums, at most
- * 4 sqrt(k), loses up to 2^-23 of its value. Rounding to BF16 adds a relative error of up to 2^-8.
- * GELU multiplies errors by at most 1.13, and its exponential adds up to 2^-10 min(|v|, 1). If
- * `added`, y was `start` before the launch. */
+/* Compares an output with v, the bias plus the sum of products in double. Products of BF16 numbers
+ * are exact in F32. The device adds 16 products at a time and truncates each of the k / 16 + 1
+ * partial sums, which loses up to 2^-23 of it. Partial sums are assumed to be at most 4 sqrt(k),
+ * four standard deviations of a sum of k products. Rounding to BF16 adds a relative error of up to
+ * 2^-8. GELU multiplies the error of v by at most 1.13, and the device's approximate exponential in
+ * GELU adds up to 2^-10 min(|v|, 1). If `added`, the launch added gate * v to y, which was
+ * `start`. */
 static enum kvr_status check_element(const struct kit *t, enum kvr_linear_end end, bool added,
                                      size_t at, size_t layer, const char *name)
 {
@@ -375,7 +379,8 @@ static enum kvr_status choose(struct kit *t)
     return KVR_OK;
 }
 
-/* Opens cuBLASLt. If it is missing or does not support the GEMM, records the reason in `why`. */
+/* Opens cuBLASLt. If cuBLASLt is missing or does not support the GEMM, the function writes the
+ * reason to t->why and returns KVR_OK. */
 static enum kvr_status open_library(struct kit *t)
 {
     const struct kvr_blaslt_shape shape = shape_of(t, 0);

@@ -26,7 +26,8 @@ static void kit_close(struct kit *k)
     free(k->same);
 }
 
-/* Fills `a` with a moving gradient, and `b` with the same gradient plus noise of 0 to 7. */
+/* Fills `a` with a brightness gradient that moves from frame to frame. Fills `b` with the same
+ * gradient plus uniformly distributed noise, integers from 0 to 7. */
 static void fill(struct kit *k)
 {
     uint32_t s = 1;
@@ -58,7 +59,7 @@ static enum kvr_status kit_open(struct kit *k)
     k->in = (struct kvr_metric_input){ .ref = &k->ref, .test = &k->test, .chunk = CHUNK };
     kvr_score_weights(&k->weights);
     kvr_score_name_weights(&k->in, &k->weights);
-    k->in.stlpips_weights = NULL; /* ST-LPIPS takes seconds per frame */
+    k->in.stlpips_weights = NULL; /* omits ST-LPIPS, which takes seconds per frame */
     return KVR_OK;
 }
 

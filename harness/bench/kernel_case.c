@@ -39,7 +39,8 @@ static size_t arg_bytes(const struct kvr_case_arg *a)
 }
 
 /* Returns the size of an argument with its guard bytes. The allocation of an argument contains
- * guard bytes, `p`, guard bytes, and then `before` and `want`. */
+ * guard bytes, the argument `p`, guard bytes, and then the arrays `before` (a copy of the initial
+ * content) and `want` (the expected result). */
 static size_t guarded_bytes(const struct kvr_case_arg *a)
 {
     return (2 * GUARD + ALIGN + arg_bytes(a) + ALIGN - 1) / ALIGN * ALIGN;
@@ -179,7 +180,8 @@ enum kvr_status kvr_case_open(struct kvr_case_kit *k, const struct kvr_kernel_ca
     memset(k, 0, sizeof *k);
     memcpy(k->shape, shape, sizeof k->shape);
     k->fill = fill;
-    /* For every other fill, the arguments are not aligned, unless the kernel requires alignment. */
+    /* Fills with an odd number in enum kvr_case_fill have unaligned arguments, unless the kernel
+     * requires alignment. */
     k->aligned = c->aligned || fill % 2 == 0;
     KVR_TRY(c->prepare(k));
     for (int i = 0; i < k->n_args; i++)
@@ -263,8 +265,8 @@ static double largest(const struct kvr_case_arg *a, size_t row)
     return most;
 }
 
-/* Returns the error in units of `size`. Errors of up to two steps of the smallest denormal number
- * count as 0. */
+/* Returns |have - want| / size, where `size` is the magnitude to which the tolerance is relative.
+ * Differences of up to twice the smallest denormal number count as 0. */
 static double error_of(double have, double want, double size)
 {
     const double floor = 2 * 0x1p-149, off = fabs(have - want);

@@ -15,7 +15,7 @@ struct kvr_kernel_library {
     const struct kvr_case_kit *kit;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    dnnl_primitive_t primitive; /* NULL: the entry's function `run` computes the result */
+    dnnl_primitive_t primitive; /* NULL: entry->run computes the result without a primitive */
     int n;
     dnnl_exec_arg_t arg[MAX_MEMORIES];
     float *scores; /* [tokens, keys] */
@@ -34,7 +34,8 @@ static enum kvr_status check(dnnl_status_t s, const char *what)
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))
 
-/* Creates the oneDNN description of a row-major F32 matrix. cols = 0: of a vector. */
+/* Creates the oneDNN memory descriptor of a row-major F32 matrix [rows, cols]. If cols is 0, it
+ * describes a vector [rows]. */
 static enum kvr_status describe(dnnl_memory_desc_t *md, int64_t rows, int64_t cols)
 {
     const dnnl_dims_t dims = { rows, cols };
@@ -151,7 +152,7 @@ static enum kvr_status run_products(const struct kvr_kernel_library *l)
 }
 
 /* Reference for attend.scores: a matrix product of the same size. It reads the packed panels as a
- * plain matrix. */
+ * plain matrix, so its time is comparable, but its result differs. */
 static enum kvr_status run_scores(const struct kvr_kernel_library *l)
 {
     const dnnl_dim_t m = l->kit->shape[0], n = l->kit->shape[1], d = l->kit->shape[2];

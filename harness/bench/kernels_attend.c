@@ -132,9 +132,9 @@ static void softmax_biased(const struct kvr_case_kit *k)
     softmax_with(k, f32(k, 4));
 }
 
-/* Tolerance: e^x has a relative error of at most 2e-7 + 6e-8 |x|, for |x| <= 87. Adding n terms to
- * the running sum has an error of (n + 2) 2^-24, relative to the previous sum plus n. Each term is
- * at most 1. The maximum, and values that depend only on it, are exact. */
+/* Tolerance: e^x has a relative error of at most 2e-7 + 6e-8 |x|, for |x| <= 87. The kernel adds n
+ * weights of at most 1 to the running sum. The rounding error of this sum is at most (n + 2) 2^-24
+ * times the previous sum plus n. The running maximum is exact. */
 static double softmax_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {
     const double weight = 2 * (2e-7 + 6e-8 * 87);

@@ -2,9 +2,9 @@
  * (harness/cache/attend_bf16.h).
  *
  * Portable C adds terms in the order of the AMX tile instructions. Packed values and finite
- * products of both are therefore equal to the last bit (tests/cache/test_attend_bf16.c). The
- * payloads of NaNs may differ, so these cases have a tolerance for products, 2^-24 per term for
- * sums in any order.
+ * products of both are therefore equal to the last bit (tests/cache/test_attend_bf16.c). A case
+ * without tolerance compares bytes, but the payloads of NaNs may differ. The cases of products
+ * therefore have a tolerance: 2^-24 per term, the error bound of a sum in any order.
  */
 #include <math.h>
 
@@ -84,8 +84,7 @@ static double sum_of_sizes(const kvr_bf16 *a, const kvr_bf16 *panels, int n, int
     return size;
 }
 
-/* Shapes {m, n, d}: m queries, n tokens, d channels; n and d are multiples of the step of the tile
- * instructions. */
+/* Shapes {m, n, d}: m queries, n tokens, d channels; n and d are multiples of KVR_BF16_STEP. */
 static const int product_shapes[][KVR_CASE_DIMS] = { { 1, 32, 32 },   { 16, 64, 64 },
                                                      { 17, 32, 96 },  { 33, 64, 32 },
                                                      { 48, 64, 128 }, { 63, 96, 64 } };
@@ -113,13 +112,14 @@ static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_ar
            sum_of_sizes(bf16(k, 1) + at / n * (size_t)d, bf16(k, 2), d, (int)(at % n));
 }
 
-/* Shapes {m, n, d}: m queries, n tokens, d channels; n is a multiple of the tile instructions'
- * step, and d of the panel width. */
+/* Shapes {m, n, d}: m queries, n tokens, d channels; n is a multiple of KVR_BF16_STEP, and d of the
+ * panel width PAD. */
 static const int values_shapes[][KVR_CASE_DIMS] = { { 1, 32, 16 },   { 16, 64, 48 },
                                                     { 17, 96, 16 },  { 33, 64, 80 },
                                                     { 48, 128, 64 }, { 64, 160, 128 } };
 
-/* Arguments: output [m, d], weights [m, n], values in panels, which are divided into tiles. */
+/* Arguments: output [m, d]; attention weights [m, n]; values in tiles of KVR_ATTEND_TILE tokens,
+ * where each tile is stored as panels. */
 static enum kvr_status values_args(struct kvr_case_kit *k)
 {
     return kvr_case_product_args(k, KVR_CASE_INOUT, KVR_BF16, k->shape[0], k->shape[1],

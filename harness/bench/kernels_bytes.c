@@ -1,13 +1,15 @@
 /* kernels_bytes.c - test and benchmark cases of the kernels of int8 attention
  * (harness/cache/attend_dot.h). F32 kernels with the same shapes are timed for comparison.
  *
- * Packing: the largest code differs between variants. Each variant is therefore compared with a
- * plain implementation that has the variant's largest code. A code results from two roundings,
- * which a variant may fuse into one. If this changes the code, both codes are accepted.
+ * Packing quantizes rows to codes. The largest code of keys and values (`top`, 63 or 127) depends
+ * on the variant. Each variant is therefore compared with a plain implementation that uses the
+ * variant's `top`. A code results from two roundings, which a variant may fuse into one. If this
+ * changes the code, both codes are accepted.
  *
  * Products: an int8 dot product is exact in int32 and, below 2^24, in float. It is therefore equal
- * in all variants. The operation a b + c after it may be fused, so its error is 2^-24 of the
- * product and of the result. All bytes are in the range that every variant accepts. */
+ * in all variants. The kernel then scales the dot product and adds an F32 number. A variant may
+ * fuse these two operations, so the error is up to 2^-24 of the product and of the result. The
+ * codes in these cases are in the range that every variant accepts. */
 #include <math.h>
 
 #include "harness/bench/kernel_case.h"
@@ -45,8 +47,8 @@ struct element {
     size_t column, inner;
 };
 
-/* Returns the position of byte i in a matrix that is stored as panels of PAD columns. Each column
- * has `inner` codes, rounded up to a multiple of four. */
+/* Returns the column and the inner index of byte i of a matrix that is stored as panels of PAD
+ * columns. Each column has `inner` codes, rounded up to a multiple of four. */
 static struct element element_of(size_t i, int inner)
 {
     const size_t panel = round4(inner) * PAD, rest = i % panel;
@@ -56,7 +58,7 @@ static struct element element_of(size_t i, int inner)
 
 /* Matrix of numbers to quantize, columns x inner, with one scale per column. */
 struct coded {
-    const float *x, *mu; /* mu [inner], or NULL */
+    const float *x, *mu; /* mu [inner]: to subtract from each column of x; may be NULL */
     int columns, inner;
     size_t column_step, inner_step;
     int top;
@@ -87,8 +89,8 @@ static float largest(const struct coded *m, size_t column)
     return most;
 }
 
-/* Returns a number in units of its column's scale. It is 0 for padding, and for a column whose
- * largest magnitude is below 1e-30. */
+/* Returns an element of the matrix divided by its column's scale, before rounding to a code.
+ * Padding elements and columns whose largest magnitude is below 1e-30 have the code 0. */
 static double in_steps(const struct coded *m, struct element at_, float most)
 {
     if (at_.column >= (size_t)m->columns || at_.inner >= (size_t)m->inner || !(most >= 1e-30f))
@@ -101,8 +103,8 @@ static float scale_of(const struct coded *m, size_t column)
     return largest(m, column) / (float)m->top;
 }
 
-/* Returns the tolerance of a code. It is 1 if the number is near the midpoint of two codes, and
- * unlimited if the scale is NaN. */
+/* Returns the tolerance of a code. It is 1 if the unrounded code is near the midpoint of two codes,
+ * otherwise 0. If the column's scale is NaN, it is 255, so any code is accepted. */
 static double code_size(const struct coded *m, struct element at_)
 {
     const float most = largest(m, at_.column);
@@ -126,7 +128,8 @@ static void code_panels(const struct coded *m, int offset, uint8_t *code, float 
         scale[i] = scale_of(m, i);
 }
 
-/* Returns the offset that the selected variant adds to the codes of keys. */
+/* Returns the offset that the selected variant adds to key codes to make them unsigned. It is the
+ * code of a key that is 0. */
 static int key_offset(void)
 {
     const float zero[4] = { 0 };
@@ -214,7 +217,8 @@ static double values_size(const struct kvr_case_kit *k, const struct kvr_case_ar
     return a == &k->arg[1] ? code_size(&m, element_of(i, m.inner)) : 0;
 }
 
-/* Arguments: rows [m, d]; codes [m, d rounded up to 4]; scale, shift and mean [m]; mu [d]. */
+/* Arguments: rows [m, d]; codes [m, d rounded up to a multiple of 4]; scale, shift and mean [m]
+ * (struct kvr_dot_queries); mean key mu [d]. */
 static enum kvr_status queries_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], d = (size_t)k->shape[1];
@@ -269,7 +273,8 @@ static void pack_queries_plainly(const struct kvr_case_kit *k)
     }
 }
 
-/* Tolerance: the shift depends only on the codes. The mean is a sum of d terms in any order. */
+/* Tolerance: the shift is key_offset() times the sum of the query's codes, so it may differ only by
+ * as much as the codes do. The `mean`, q . mu, is a sum of d terms in any order. */
 static double queries_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     const struct coded m = queries_of(k);
@@ -417,8 +422,8 @@ static void online_softmax(const struct kvr_case_kit *k)
                                       at(k, 5), at(k, 4));
 }
 
-/* Relative error of e^x in two variants together; in one variant, it is 2e-7 + 6e-8 |x|, |x| <=
- * 87. */
+/* Bound of the relative difference of e^x between two variants for |x| <= 87. Each variant has a
+ * relative error of at most 2e-7 + 6e-8 |x|. */
 #define EXP (2 * (2e-7 + 6e-8 * 87))
 
 /* Returns the tolerance of the code of one attention weight. It is 1 if the scaled weight is near
@@ -452,7 +457,8 @@ static double byte_sum(const void *p, int n)
     return sum;
 }
 
-/* Tolerance: the running sum depends on the codes. Scores and maxima are exact. */
+/* Tolerance: the running sum adds codes, so it may differ by as much as the codes do, plus rounding
+ * errors. Scores and running maxima are exact. */
 static double softmax_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     const double want = a->type == KVR_F32 ? fabs((double)((const float *)a->want)[i]) : 0;

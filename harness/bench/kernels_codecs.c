@@ -29,8 +29,9 @@ static const void *decoders(void)
     return kvr_grid_decoders();
 }
 
-/* Shapes {tokens, channels, bits, asym}. They include incomplete last groups, widths that are not a
- * multiple of a vector, several strips of channels, and codes with bits in two planes. */
+/* Shapes {tokens, channels, bits, asym}. They include incomplete last groups, numbers of channels
+ * that are not a multiple of the SIMD width or that exceed one strip (KVR_GRID_STRIP), and codes of
+ * 3 bits, which are stored in two bit planes. */
 static const int tokens_shapes[][KVR_CASE_DIMS] = {
     { 16, 64, 4, 0 }, { 16, 64, 2, 1 }, { 21, 77, 4, 1 }, { 33, 300, 2, 0 }, { 40, 130, 3, 1 }
 };
@@ -251,7 +252,7 @@ static const int span_shapes[][KVR_CASE_DIMS] = {
     { 1 }, { 15 }, { 64 }, { 1009 }, { KVR_OUTLIER_SPAN }
 };
 
-/* Arguments: x [n], and the results: one, or three for the moments. */
+/* Arguments: x [shape[0]], and the kernel's n results of type `result`. */
 static enum kvr_status flat_args(struct kvr_case_kit *k, enum kvr_dtype result, size_t n)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], (size_t)k->shape[0]));
@@ -293,8 +294,8 @@ static void count_over(const struct kvr_case_kit *k)
     *(int64_t *)at(k, 1) = kvr_outlier_kernels()->count_over(at(k, 0), k->shape[0], 1.5f);
 }
 
-/* Searches for the first outlier. Plain values have none, so the search continues to the end. In
- * other fills, the large channel, NaN or infinity is in the first third. */
+/* Searches for the first |x| > 2.5. KVR_FILL_PLAIN has no such value, so the kernel searches to the
+ * end. KVR_FILL_OUTLIER has one at index n / 3, KVR_FILL_INF has an infinity there. */
 static void next_over(const struct kvr_case_kit *k)
 {
     *(int64_t *)at(k, 1) = kvr_outlier_kernels()->next_over(at(k, 0), k->shape[0], 2.5f);
@@ -322,8 +323,8 @@ static void rough(const struct kvr_case_kit *k)
     out[1] = r.square;
 }
 
-/* Returns the sum of magnitudes (row 0) or the sum of squares (row 1), to which the tolerance is
- * relative. */
+/* Returns the magnitude to which the tolerance of a result of outliers.rough is relative: sum |x|
+ * for the sum (row 0), and sum x^2 for the sum of squares (row 1). */
 static double rough_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
 {
     const kvr_bf16 *x = at(k, 0);

@@ -9,12 +9,12 @@ static const void *table(void)
     return kvr_dtype_kernels();
 }
 
-/* Shapes {n, random}: n values. random = 1: the values are random bits, which contain more
- * denormals, infinities and NaNs. */
+/* Shapes {n, random}: n values. If random is 1, the input is random bits, which contain more
+ * denormals, infinities and NaNs than the input that enum kvr_case_fill defines. */
 static const int shapes[][KVR_CASE_DIMS] = { { 1 },     { 7 },       { 33 },      { 1025 },
                                              { 16, 1 }, { 4099, 1 }, { 65536, 1 } };
 
-/* Arguments: narrow values [n], wide values [n]. */
+/* Arguments: narrow values [n], their F32 values [n]. */
 static enum kvr_status widen_args(struct kvr_case_kit *k, enum kvr_dtype t)
 {
     const size_t n = (size_t)k->shape[0];
@@ -24,7 +24,7 @@ static enum kvr_status widen_args(struct kvr_case_kit *k, enum kvr_dtype t)
     return kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, n, 1);
 }
 
-/* Arguments: wide values [n], narrow values [n]. */
+/* Arguments: F32 values [n], converted narrow values [n]. */
 static enum kvr_status narrow_args(struct kvr_case_kit *k, enum kvr_dtype t)
 {
     const size_t n = (size_t)k->shape[0];

@@ -20,10 +20,10 @@ static void *at(const struct kvr_case_kit *k, int which)
 
 /* ---- sums over bytes ---------------------------------------------------------------------- */
 
-/* Shapes {n}: n bytes, including more than one block of 32768 bytes. */
+/* Shapes {n}: n bytes. The kernels sum blocks of 32768 bytes; the largest n spans three blocks. */
 static const int byte_shapes[][KVR_CASE_DIMS] = { { 1 }, { 31 }, { 257 }, { 70001 } };
 
-/* Arguments: a, b, c [n], and the sum. */
+/* Arguments: byte arrays `a`, `b` and `c` [n]; the sum. Only sum_bend reads `c`. */
 static enum kvr_status bytes_args(struct kvr_case_kit *k)
 {
     for (int i = 0; i < 3; i++)
@@ -79,7 +79,8 @@ static void luma(const struct kvr_case_kit *k)
 /* Shapes {n}: n pixels in a row. */
 static const int row_shapes[][KVR_CASE_DIMS] = { { 19 }, { 33 }, { 106 }, { 4117 } };
 
-/* Arguments: three rows of an image; the sum and the sum of squares, which have initial values. */
+/* Arguments: three rows of an image; the sum of the Laplacian and the sum of its squares. The
+ * kernel adds to both sums, so they have initial values. */
 static enum kvr_status laplacian_args(struct kvr_case_kit *k)
 {
     int64_t *sums;
@@ -162,7 +163,8 @@ static void ssim_map(const struct kvr_case_kit *k)
 
 enum { WIN = 11, MAPS = 5 };
 
-/* Arguments: rows a and b [width], and five maps [5, width]. */
+/* Arguments: rows `a` and `b` [width] of two images; maps [5, width] of a, b, a^2, b^2 and
+ * a * b. */
 static enum kvr_status products_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0];
@@ -209,7 +211,8 @@ static void gauss_across(const struct kvr_case_kit *k)
     kvr_metric_kernels()->gauss_across(at(k, 2), rows, k->shape[0], at(k, 0));
 }
 
-/* Arguments: ssim and contrast [n], and five maps [5, n]. */
+/* Arguments: SSIM [n] and its contrast term [n]; the five filtered maps [5, n] of
+ * products_args(). */
 static enum kvr_status map_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0];
@@ -238,7 +241,7 @@ static enum kvr_status lpips_args(struct kvr_case_kit *k)
     return KVR_OK;
 }
 
-/* Arguments: sum [n], features a. */
+/* Arguments: sum [n], to which the kernel adds the squares of the features [n]. */
 static enum kvr_status squares_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0];
@@ -270,7 +273,7 @@ static const int mul_shapes[][KVR_CASE_DIMS] = {
     { 1, 1, 16 }, { 3, 7, 32 }, { 4, 64, 48 }, { 4, 129, 128 }
 };
 
-/* Arguments: c [m, n], a [m, k], b [k, n], for c = a b. */
+/* Arguments: matrices C [m, n], A [m, k] and B [k, n]. The kernel computes C += A B. */
 static enum kvr_status mul_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], inner = (size_t)k->shape[1], n = (size_t)k->shape[2];

@@ -2,9 +2,9 @@
  * kernels of the forward pass (harness/engine/ops.h).
  *
  * e is float's unit roundoff, 2^-24. The variants add the elements of a row in different orders:
- * portable C in four partial sums, the others in more. The error of a sum of d terms is at most (d
- * / 4 + 2) e, relative to the sum of magnitudes. Two variants differ by at most twice that. FMA
- * omits one rounding. */
+ * portable C in four partial sums, the others in more. The error of a sum of d terms is at most
+ * (d / 4 + 2) e, relative to the sum of magnitudes. Two variants differ by at most twice that. FMA
+ * only omits roundings, so the bound also holds for variants with FMA. */
 #include <math.h>
 
 #include "harness/bench/kernel_case.h"
@@ -23,8 +23,8 @@ static size_t product(const struct kvr_case_kit *k)
     return (size_t)k->shape[0] * (size_t)k->shape[1];
 }
 
-/* Shapes {n, d, tokens_per_frame}: n rows of d elements. They include rows that are not a multiple
- * of a vector, and enough rows for several threads. */
+/* Shapes {n, d, tokens_per_frame}: n rows of d elements. They include d that are not a multiple of
+ * the SIMD width, and enough rows for several threads. */
 static const int row_shapes[][KVR_CASE_DIMS] = { { 1, 1, 1 },      { 3, 7, 1 },
                                                  { 5, 16, 2 },     { 7, 33, 3 },
                                                  { 45, 257, 15 },  { 108, 192, 36 },
@@ -52,7 +52,8 @@ static double largest(const float *x, int d)
     double most = 0;
 
     for (int i = 0; i < d; i++)
-        /* A comparison replaces fmax(), because gcc 12 for ARM fails on a loop of fmax() calls. */
+        /* The loop compares instead of calling fmax(), because gcc 12 for ARM cannot compile a loop
+         * of fmax() calls. */
         if (fabs((double)x[i]) > most)
             most = fabs((double)x[i]);
     return most;
@@ -72,8 +73,8 @@ static void moments(const float *x, int d, double *most, double *inv)
 }
 
 /* Tolerance of a layer norm: the errors of the mean and of x - mean are proportional to the largest
- * |x|. They are multiplied by 1 / sqrt(variance + eps) and by the scale. The last term covers the
- * rounding of the shift. */
+ * |x|. They are multiplied by 1 / sqrt(variance + eps) and by the scale. The last term, the largest
+ * |shift|, covers the rounding when the shift is added. */
 static double norm_size(const float *x, int d, const float *scale, float one, const float *shift)
 {
     double most, inv;
@@ -188,7 +189,8 @@ static void rope(const struct kvr_case_kit *k)
 
 /* ---- elementwise -------------------------------------------------------------------------- */
 
-/* Arguments: x, y, gate [frames, 3, d]. */
+/* Arguments: input and output x, addend y, and gate [frames, 3, d], by which add_gated multiplies
+ * y. */
 static enum kvr_status gated_args(struct kvr_case_kit *k)
 {
     const size_t d = (size_t)k->shape[1];
@@ -205,8 +207,8 @@ static void gated(const struct kvr_case_kit *k)
     kvr_ops_cpu()->add(NULL, &r, k->arg[1].p, k->arg[2].p, 3 * r.d, k->arg[0].p);
 }
 
-/* Tolerance: the rounding of the product, which variants with FMA omit, and the rounding of the sum
- * in both variants. */
+/* Tolerance: the rounding of the product y * gate, because variants with FMA omit it, plus the
+ * rounding of the sum in each of the two compared variants. */
 static double gated_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {
     const size_t d = (size_t)k->shape[1], frame = at / d / (size_t)k->shape[2];
@@ -235,9 +237,10 @@ static void gelu(const struct kvr_case_kit *k)
     kvr_ops_cpu()->gelu(NULL, k->shape[0], k->arg[0].p);
 }
 
-/* Tolerance of GELU, u / (1 + e^(-2z)) with z = sqrt(2/pi) (u + .044715 u^3). The six roundings of
- * z are amplified by the exponential to 6 |2z| e. The exponential and the quotient add their own
- * errors. The exponent is clamped at 87. */
+/* Tolerance of GELU, u / (1 + e^(-2z)) with z = sqrt(2/pi) (u + .044715 u^3). The six roundings in
+ * z cause a relative error of the exponential of 6 |2z| e, where e is the unit roundoff. The
+ * exponential itself, the sum and the quotient add up to 10 e. The kernels clamp the exponent to
+ * 87, so the tolerance limits |z| to 44. */
 static double gelu_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {
     const double u = ((const float *)a->before)[at];
@@ -247,7 +250,7 @@ static double gelu_size(const struct kvr_case_kit *k, const struct kvr_case_arg 
     return 2 * (12 * z + 10) * E * fabs((double)((const float *)a->want)[at]);
 }
 
-/* Arguments: x, y. */
+/* Arguments: input x, output y. */
 static enum kvr_status one_to_one_args(struct kvr_case_kit *k)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
@@ -259,7 +262,7 @@ static void silu(const struct kvr_case_kit *k)
     kvr_ops_cpu()->silu(NULL, k->shape[0], k->arg[0].p, k->arg[1].p);
 }
 
-/* Arguments: x, y, output. */
+/* Arguments: inputs x and y, output. */
 static enum kvr_status two_to_one_args(struct kvr_case_kit *k)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
@@ -289,7 +292,7 @@ static void not_finite(const struct kvr_case_kit *k)
     kvr_ops_cpu()->not_finite(NULL, k->shape[0], k->arg[0].p, k->arg[1].p);
 }
 
-/* Arguments: x, y, sums. */
+/* Arguments: inputs x and y; partial sums [2, KVR_OPS_L1_PARTS] of |x - y| and of |y|. */
 static enum kvr_status l1_args(struct kvr_case_kit *k)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
@@ -398,10 +401,12 @@ static void cross_attend(const struct kvr_case_kit *k)
     kvr_ops_cpu()->cross_attend(NULL, &r, &c, NULL, k->arg[0].p, k->arg[1].p);
 }
 
-/* Tolerance: a score is a sum of D products in a fixed order. Its error is s = (D + 2) e times the
- * sum of magnitudes, and the maximum score has the same error. A weight then has a relative error
- * of e^(2s) - 1, plus 8 e from the exponential. The sums over keys add 2 (keys + 2) e. Two variants
- * differ by twice the total, relative to the largest |v|. */
+/* Tolerance, with the unit roundoff e = 2^-24: a score is a sum of head_dim products in a fixed
+ * order. Its error is at most s = (head_dim + 2) e times the sum of the products' magnitudes. The
+ * maximum score has the same error. A softmax weight then has a relative error of exp(2s) - 1, plus
+ * 8 e from the exponential. The sum of weights and the weighted sum of values add (keys + 2) e
+ * each. Two variants differ by at most twice the sum of these errors, relative to the largest
+ * |v|. */
 static double cross_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
 {
     const int heads = k->shape[1], d = k->shape[2], keys = k->shape[3];
@@ -428,7 +433,7 @@ static double cross_size(const struct kvr_case_kit *k, const struct kvr_case_arg
 /* ---- modulation --------------------------------------------------------------------------- */
 
 /* Shapes {frames, rows, d}. Arguments: output [frames, rows, d], input per frame [frames, rows, d],
- * base [rows, d]. */
+ * and base [rows, d], which is added to each frame's input. */
 static const int modulation_shapes[][KVR_CASE_DIMS] = { { 1, 1, 1 }, { 3, 6, 19 }, { 4, 2, 192 } };
 
 static enum kvr_status modulation_args(struct kvr_case_kit *k)
@@ -456,15 +461,15 @@ const struct kvr_kernel_case kvr_kernels_ops[] = {
     { CASE("norm_affine", affine_args, affine, row_shapes, { 192, 1536, 64 }), .tol = 1,
       .size = affine_size },
     { CASE("rms_norm", rms_args, rms, row_shapes, { 192, 1536, 64 }), .tol = 1, .size = rms_size },
-    /* Tolerance: the result is rounded once from double precision, to one ulp of the larger element
-     * of the rotated pair. */
+    /* Tolerance: each variant rotates in double precision and rounds once, so two variants differ
+     * by at most one ulp of the larger element of the rotated pair. */
     { CASE("rope", rope_args, rope, rope_shapes, { 192, 1536, 128 }), .tol = 2 * E },
     { CASE("add", gated_args, run_add, row_shapes, { 192, 1536, 64 }) },
     { CASE("add_gated", gated_args, gated, row_shapes, { 192, 1536, 64 }), .tol = 1,
       .size = gated_size },
     { CASE("gelu", in_place_args, gelu, flat_shapes, { 1 << 18 }), .tol = 1, .size = gelu_size },
-    /* Tolerance: in each variant, the exponential has an error of 2 ulp, and the sum and the
-     * quotient add errors. */
+    /* Tolerance: each of the two compared variants has a relative error of up to 10 e, which
+     * includes 2 ulp of the exponential and the roundings of the sum and the quotient. */
     { CASE("silu", one_to_one_args, silu, flat_shapes, { 1 << 18 }), .tol = 2 * 10 * E },
     { CASE("patchify", patch_args, patchify, patch_shapes, { 3, 16, 60, 104 }) },
     { CASE("unpatchify", patch_args, unpatchify, patch_shapes, { 3, 16, 60, 104 }) },
