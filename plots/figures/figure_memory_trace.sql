@@ -1,4 +1,4 @@
--- MiB per allocator tag after each pass, and when the total was largest.
+-- MiB per allocator tag after each forward pass, and at the time when the total over all tags was largest.
 SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,
   p.idx AS x, avg(p.kv_bytes) / 1048576.0 AS kv,
   avg(p.meta_bytes) / 1048576.0 AS meta,

@@ -1,5 +1,5 @@
--- The default baselines (harness/plan/baselines.h) without a cell in the database, as one text. Returns no row
--- if all have cells. Baselines with a shorter window apply to video models only.
+-- Names of the default baselines (harness/plan/baselines.h) that have no cell in the database, joined by commas.
+-- Returns no row if all have cells. Baselines with a shorter window apply to video models only.
 WITH v(i, name, said) AS (VALUES (1, 'INT8_PTH', 'INT8'), (2, 'FP8_PTH', 'FP8'),
   (3, 'ROLLING_WINDOW', 'BF16 over a shorter window of the same bytes'))
 SELECT missing FROM (

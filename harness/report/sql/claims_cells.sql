@@ -1,6 +1,7 @@
--- All cells that claims may use, by method and sample; of several cells of a run on one machine, only the newest.
--- Cells with equal prompt, seed and settings have the same `pair` on all machines. A larger `age` is newer. `two` is
--- true if the prompt's BF16 rollout has a draw with a PSNR below {two} dB.
+-- All cells that claims may use. `place` numbers prompts. `pair` numbers combinations of prompt, seed and
+-- settings, and `sample` combinations of `pair` and machine. Of several cells of a run on one machine, only the
+-- newest is returned. `age` numbers finishing times from the oldest. `two` is true if the prompt may give two
+-- different videos: a draw of its BF16 rollout has a PSNR below {two} dB.
 WITH two AS (SELECT DISTINCT suite, prompt_id FROM chaos_floor
   WHERE name = 'psnr' AND forcing = 'none' AND lowest < {two}),
 w AS (SELECT method, suite, prompt_id, seed, root_settings, machine, run_kind, forcing, model, key, finished, compression,

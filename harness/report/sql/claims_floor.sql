@@ -1,5 +1,6 @@
--- Chaos floor per metric, averaged over the prompts whose BF16 draws all have a PSNR of at least {two} dB, and
--- the number of the other prompts. A lower PSNR means that the draw is a different video.
+-- Chaos floor per metric and the number of excluded prompts. The floor is averaged over the prompts whose BF16
+-- draws all have a PSNR of at least {two} dB. A lower PSNR means that the draw is a different video, so these
+-- prompts are excluded.
 WITH two AS (SELECT DISTINCT suite, prompt_id FROM chaos_floor
   WHERE name = 'psnr' AND forcing = 'none' AND lowest < {two})
 SELECT name, avg(mean), (SELECT count(*) FROM two) FROM chaos_floor

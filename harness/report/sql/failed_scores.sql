@@ -1,6 +1,6 @@
--- External metric programs that failed on cells of the last sweep: program, number of failed cells, number of scored
--- cells, and one reason. Each run of a program adds a metric PROGRAM.sandbox. If the run fails, the program's other
--- metrics are NULL and have the reason in `missing`.
+-- External metric programs that failed on cells of the last sweep: program, number of failed cells, number of
+-- scored cells, and one reason. Each run of a program adds a metric PROGRAM.sandbox. If the run fails, the values
+-- of the program's other metrics are NULL, and their column `missing` has the reason.
 SELECT program, count(why) AS failed, count(*) AS cells, max(why) AS why FROM (
   SELECT s.program, s.cell, max(m.missing) AS why
   FROM (SELECT cell, substr(name, 1, length(name) - length('.sandbox')) AS program FROM metric

@@ -1,5 +1,5 @@
--- All metrics of each run, under the key of the cell that represents the run in cells_wide. Values of that cell
--- take precedence over those of the run's other cells.
+-- All metrics of each run. A run has one cell in cells_wide, and its metrics are listed under this cell's key.
+-- Values of that cell take precedence over those of the run's other cells.
 SELECT cell, json_group_object(name, round(value, 6)) AS value_json FROM
   (SELECT w.key AS cell, m.name, m.value, row_number() OVER (PARTITION BY w.key, m.name
      ORDER BY t.key = w.key DESC, t.finished DESC) AS rank

@@ -1,4 +1,4 @@
--- Bytes per allocator tag after each pass, as a JSON array per tag, or as one number if all passes have the same.
+-- Bytes per allocator tag after each forward pass: a JSON array per tag, or one number if the bytes never change.
 SELECT cell, count(*) AS n,
   CASE WHEN min(kv_bytes) = max(kv_bytes) THEN min(kv_bytes)
     ELSE json_group_array(kv_bytes) END AS kv_json,

@@ -1,4 +1,4 @@
--- Results of the study's methods per model and suite. n is the number of prompts, independent of seeds and repeats.
+-- Results of the study's methods per model and suite. n is the number of prompts; seeds and repeats do not count.
 WITH ok AS (SELECT w.*, {w.score:lpips} AS lpips, {w.score:vbench.imaging_quality} AS imaging_quality,
     row_number() OVER w AS rank, count(runtime_s) OVER m AS n FROM cells_wide w
   WHERE outcome = 'OK' AND run_kind = 'bench' AND jitter = 0

@@ -1,4 +1,5 @@
--- One metric by method, prompt, seed and forcing (none or teacher). `seeds` numbers the seeds of a prompt.
+-- One metric by method, prompt, seed and forcing (none or teacher). `seeds` is the index, from 1, of a seed among
+-- the seeds of its prompt.
 WITH w AS (SELECT *, dense_rank() OVER (ORDER BY suite, prompt_id) AS place,
     dense_rank() OVER (ORDER BY suite, prompt_id, seed,
       replace(root_settings, ', forcing ' || forcing, ''), machine) AS sample,

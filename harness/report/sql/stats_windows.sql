@@ -1,4 +1,5 @@
--- One metric over parts of the video (each chunk, prefixes, the last third, the whole), for forcing none only.
+-- One metric over parts of the video: each chunk, prefixes, the last third, the whole. Only rollouts with forcing
+-- none.
 WITH w AS (SELECT *, dense_rank() OVER (ORDER BY suite, prompt_id) AS place,
     dense_rank() OVER (ORDER BY suite, prompt_id, seed, root_settings, machine) AS sample
   FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench' AND forcing = 'none' AND ({where})),

@@ -1,5 +1,5 @@
--- Tokens per layer in the cache at the last pass, and the video's fidelity: means over prompts with 95 %
--- intervals. Seeds and repeats are averaged per prompt.
+-- Tokens per layer in the cache at the rollout's last forward pass, and the video's fidelity: means over prompts
+-- with 95 % intervals. Seeds and repeats are averaged per prompt.
 WITH w AS (SELECT (SELECT tokens FROM pass p WHERE p.cell = w.key ORDER BY idx DESC LIMIT 1)
     AS cache_tokens, w.*, {w.score:linear_smoothness} AS smoothness,
     {w.score:sharpness} AS sharpness, {w.score:ssim.drift} AS drift

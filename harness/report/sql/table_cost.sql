@@ -1,6 +1,6 @@
--- One row per cell, ordered by settings, compression, method and runtime; per method, cells without a controlled
--- time are last. session_baseline: if the baseline's cell belongs to another session, the mean seconds of the
--- baseline's repeated measurements in the cell's own session.
+-- One row per cell, ordered by settings, compression, method and runtime. A method's cells without a controlled
+-- time (`timing: true`) are last. session_baseline: mean seconds of the baseline's repeated measurements in the
+-- cell's own session. It is set only if the baseline's cell belongs to another session.
 WITH m AS (SELECT cell,
     max(at_peak) FILTER (WHERE tag = 'KV') AS kv,
     max(at_peak) FILTER (WHERE tag = 'META') AS meta,

@@ -1,4 +1,5 @@
--- Cells ordered by budget (`budget_bits`, bits per element of the BF16 cache), then the cells without a budget.
+-- SSIM, PSNR, time and bytes of each cell. The cells are ordered by budget (`budget_bits`, bits per element of the
+-- BF16 cache); cells without a budget are last.
 SELECT w.method, w.root_settings || ', ' || w.machine AS settings,
   dense_rank() OVER (ORDER BY w.suite, w.prompt_id) AS prompt, w.seed,
   iif(w.outcome = 'OK', w.ssim, NULL), iif(w.outcome = 'OK', w.psnr_db, NULL),

@@ -1,5 +1,6 @@
--- Options and components of each method, read from its cells. Specs still have the former name `exact` of the stage
--- `raw`, so that cell keys do not change (FORMER in methods.def); here it is replaced.
+-- Options and components of each method, read from its cells. In the specs of cells, the stage `raw` has its
+-- former name `exact`, so that cell keys do not change (FORMER in methods.def). The query replaces `exact` by
+-- `raw`.
 SELECT DISTINCT coalesce(shown, method) AS method, reading, model,
   replace(coalesce(json_extract(spec, '$.parts.codec_k'),
     json_extract(spec, '$.parts."codec_k.recent"') || ' / ' ||

@@ -1,6 +1,6 @@
--- One row per text, ordered by settings, chunk and prefix length; the mean over all prefixes is last. Per prefix
--- length, the reference is first, and each method precedes its variants with a correction. `carrier`: the method's
--- label without its correction.
+-- One row per method, text and prefix length, ordered by settings, chunk and prefix length. A method's mean over
+-- all prefixes follows the prefix lengths. Per prefix length, the reference is first, and each method precedes its
+-- variants with a correction. `carrier`: the method's label without its correction.
 WITH p AS (SELECT p.*, json_extract(c.spec, '$.parts.correction') AS correction,
     replace(p.settings, ', chunk ' || p.chunk, '') || ', ' || p.machine AS shown
   FROM prefill p JOIN cell c USING (key)),

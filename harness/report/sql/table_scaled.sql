@@ -1,6 +1,6 @@
--- Time and memory of models with random weights by number of layers: one row per model, method, settings and number
--- of layers. Layers 0 means the whole model, which is last. Cells of a row have equal `rest`, which is all other fields
--- of the spec.
+-- Time and memory of models with random weights by number of layers: one row per model, method, settings and
+-- number of layers. Layers 0 means the whole model, which is last. `rest` is the settings and machine as one text;
+-- all cells that a row averages have the same `rest`.
 SELECT json_extract(c.spec, '$.model.name') AS model, w.method, w.is_baseline,
   json_remove(c.spec, '$.model', '$.prompt', '$.seed', '$.repeat', '$.method', '$.plan', '$.options', '$.parts', '$.reading', '$.files')
     || coalesce(json_extract(c.spec, '$.model.steps'), 0)

@@ -125,7 +125,7 @@ CREATE TABLE attempt(
   PRIMARY KEY(cell, session, n)
 ) STRICT, WITHOUT ROWID;
 
--- Repeated measurements of one baseline at the start, middle and end of a timed session.
+-- Repeated measurements of one baseline's rollout at the start, middle and end of a session with `timing: true`.
 CREATE TABLE drift(
   session TEXT NOT NULL REFERENCES session(id),
   idx INTEGER NOT NULL,

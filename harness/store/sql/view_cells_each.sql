@@ -3,13 +3,13 @@
 -- runtime_s: controlled time (`timing: true`, an idle machine, after a warm-up). Otherwise it is NULL,
 --     `runtime_seen_s` is the uncontrolled time, and `time_codes` has the reasons.
 -- is_control: whether the cell is a draw of the BF16 rollout.
--- runtime_ratio: time over BF16's in consecutive rollouts (setting `abba`). Each code in `time_codes` except DRIFT
---     makes it NULL; `ratio_codes` has these codes.
+-- runtime_ratio: time over BF16's in consecutive rollouts (setting `abba`). It is NULL if `time_codes` has a code other
+--     than DRIFT; `ratio_codes` has these codes.
 -- fps_*: pixel frames per second (setting `fps`) of the transformer alone, and with the VAE or TAEHV decoding each
---     chunk when it is finished, without text encoding and loading. NULL unless the time is controlled; fps_*_seen
---     is the uncontrolled value, and fps_missing has the reason.
+--     chunk when it is finished, without text encoding and loading. They are NULL unless the time is controlled.
+--     fps_*_seen is the uncontrolled value, and fps_missing has the reason.
 -- device_bytes: maximum of the device's memory pool. nvml_bytes: the process's device memory at the end of the
---     rollout, from NVML. beyond_bytes: nvml_bytes without the pool and the CUDA context.
+--     rollout, from NVML. beyond_bytes: nvml_bytes minus the bytes of the pool and of the CUDA context.
 SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family,
   c.is_baseline, c.model, c.suite, c.prompt_id, c.prompt, {c.columns}, c.repeat,
   c.outcome, c.reason,

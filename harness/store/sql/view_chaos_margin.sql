@@ -1,6 +1,7 @@
--- Equivalence margin of each metric: chaos alone makes the means of two methods differ by less than the margin in
--- 95 % of cases. sd: standard deviation of a cell over its draws, pooled over all methods with draws, or of the BF16
--- draws if there are none (control = 1). n: number of cells per mean.
+-- Equivalence margin of each metric. Perturbed noise alone makes the means of two methods differ by less than the
+-- margin in 95 % of cases. sd: standard deviation of a cell over its draws (reruns with perturbed noise), pooled
+-- over all methods with draws. If no method has draws, sd is that of the BF16 draws (control = 1). n: number of
+-- cells per mean.
 WITH s AS (SELECT name, 0 AS control,
     sqrt(sum(sd * sd * (draws - prompts)) / sum(draws - prompts)) AS sd, max(draws + prompts) AS n
   FROM jitter WHERE sd IS NOT NULL GROUP BY name

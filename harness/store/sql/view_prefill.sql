@@ -1,6 +1,6 @@
--- Effect of a compressed prefix on a language model: one row per run of a text and prefix length, and one over all
--- scored tokens (prefix_tokens NULL). `d_nll` and `mass_shift` are differences from the BF16 cache with the same
--- text, settings and machine.
+-- Effect of a compressed prefix on a language model. A run, which is one text, has one row per prefix length and
+-- one over all scored tokens (prefix_tokens NULL). `d_nll` and `mass_shift` are the change of the negative
+-- log-likelihood and of the attention mass against the BF16 cache with the same text, settings and machine.
 WITH w AS MATERIALIZED (SELECT * FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench'
     AND EXISTS (SELECT 1 FROM metric m WHERE m.cell = key AND m.name = 'nll')),
 v AS MATERIALIZED (

@@ -1,7 +1,7 @@
 -- One row per method, model, settings and machine, over cells of run_kind 'bench'.
--- Means are over the cells that have the number; compare n_ok with n_attempted.
--- runtime_s: median of controlled times (`timing: true`, idle machine). If there are none, it is NULL, and time_codes
---     has the reasons. runtime_seen_s: median of all times.
+-- Means are over the cells that have a value for the column; n_ok of n_attempted cells have results.
+-- runtime_s: median of controlled times (`timing: true`, idle machine). It is NULL if no cell has a controlled time;
+--     time_codes has the reasons. runtime_seen_s: median of all times.
 -- fps_*: means of the columns of cells_wide.
 -- *_floor: mean metric of BF16 draws (perturbed noise) against the BF16 rollout. *_jitter: standard deviation over the
 --     method's draws. Draws are in no other column.

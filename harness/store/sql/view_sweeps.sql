@@ -1,6 +1,6 @@
--- Latest plan and progress of each config with its command-line overrides. note: number of open and failed cells, ''
--- if there are none. left_s: remaining seconds, predicted from the speed of the finished cells. at: time of the last
--- run; in all commands the last sweep is the one with the largest `at`.
+-- Newest plan of each config with its command-line overrides, and how far it has run. note: number of open cells
+-- (not yet run) and of failed cells, '' if there are none. left_s: remaining seconds, predicted from the speed of
+-- the finished cells. at: time of the last run; in all commands the last sweep is the one with the largest `at`.
 WITH last AS (SELECT w.id, w.name, w.config, w.cells, s.id AS session, s.jobs,
     max(s.started || coalesce(b.value, '') || s.id) AS at, s.started
   FROM sweep w JOIN about a ON a.name = 'sweep' AND a.value = w.id
