@@ -1,5 +1,5 @@
--- Peak memory and runtime: one point per method, path, settings and machine. Rows that differ only in the path are
--- adjacent. card: the GPU, or for device cpu the CPU. commit, date: those of the newest session.
+-- Peak memory and runtime: one point per method, path, settings and machine. `settings` omits the path, so that one
+-- figure shows all paths. card: the GPU, or for device cpu the CPU. commit, date: those of the newest session.
 SELECT s.method, s.family, s.path, s.model, s.frames, s.window, s.peak_bytes, s.runtime_s,
   iif(s.runtime_s IS NULL, s.runtime_seen_s, NULL) AS runtime_seen_s, s.time_codes, s.n_ok AS n, NULL AS mark,
   w."commit", w.date, coalesce(w.gpu, substr(s.machine, 1, instr(s.machine || ',', ',') - 1)) AS card,
