@@ -12,8 +12,8 @@
 
 enum { WARM_ROUNDS = 2 };
 
-/* Launches the work t->times times between two events. Launch i uses buffer first + i step; with
- * step 0, all launches use the same buffer. */
+/* Launches the work t->times times between two events. Launch i uses buffer first + i * step; if
+ * `step` is 0, all launches use the same buffer. */
 static enum kvr_status stretch(const struct kvr_rounds *t, kvr_round_fn *work, int first, int step,
                                int64_t *begin, int64_t *end)
 {
@@ -30,10 +30,10 @@ static enum kvr_status stretch(const struct kvr_rounds *t, kvr_round_fn *work, i
     return KVR_OK;
 }
 
-/* Clock frequency and power of the GPU in each round. g NULL: not available. */
+/* Clock frequency and power of the GPU in each round. If g is NULL, they are not available. */
 struct load {
     struct kvr_gpu_states *g;
-    char uuid[1][KVR_UUID_LEN]; /* UUID of the first visible GPU, which has the stream */
+    char uuid[1][KVR_UUID_LEN]; /* UUID of the first visible GPU, on which the stream runs */
     double mhz[KVR_BENCH_MAX_ROUNDS], watts[KVR_BENCH_MAX_ROUNDS];
     int n;
 };

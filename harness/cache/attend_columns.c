@@ -4,8 +4,8 @@
  * Two passes read all tiles of keys. The first pass computes the maximum score m and the softmax
  * denominator l of every query. The second pass accumulates the weights p = e^(s - m) / l of every
  * key. Values are not read. One thread processes all queries of a head in order, so the sums do not
- * depend on the number of threads. As in attention, the scores include the correction and the
- * logarithm of each token's multiplicity. */
+ * depend on the number of threads. As in attention, the scores include the method's correction of
+ * quantization bias and the logarithm of each token's multiplicity. */
 #include "harness/cache/attend_cpu.h"
 #include "harness/cache/attend_impl.h"
 
@@ -62,7 +62,8 @@ static void load_queries(struct walk *w, int64_t first, int64_t n)
 }
 
 /* Computes s [m][TILE], the scores of the loaded queries with a tile of keys. The scores include
- * the correction and the logarithms of multiplicities. Scores of masked keys are -infinity. */
+ * the correction of quantization bias and the logarithms of multiplicities. Scores of masked keys
+ * are -infinity. */
 static void scores(const struct walk *w, const struct tile *tile, float *s)
 {
     const struct kvr_attend_kernels *f = kvr_attend_kernels();

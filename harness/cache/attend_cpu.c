@@ -23,9 +23,9 @@
 #include <string.h>
 
 enum {
-    PIECE = 512, /* tokens that path staged decodes at once */
+    PIECE = 512, /* number of tokens that are decoded at once on path `staged` */
     TILES = PIECE / TILE,
-    QRUN = 384, /* maximum number of query rows per task on path fused */
+    QRUN = 384, /* maximum number of query rows that a thread processes at once on path `fused` */
 };
 
 static void stage(const struct kvr_attend_job *job, const struct state *st, const struct tile *tile,
@@ -199,8 +199,8 @@ static void attend_run(const struct kvr_attend_job *job, const struct state *st,
     }
 }
 
-/* Sets `tile` to up to `most` next tiles of head h, or of all heads if h is -1. Returns the number
- * of tiles. */
+/* Writes the next tiles of head h, or of all heads if h is -1, to the array `tile` [most]. Returns
+ * the number of these tiles, which is less than `most` only at the end. */
 static int next_tiles(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *tile,
                       int most)
 {

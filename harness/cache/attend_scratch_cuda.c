@@ -68,9 +68,9 @@ enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n)
     return KVR_OK;
 }
 
-/* Whether attention reads BF16 queries. The F32 kernels, which read F32 queries, process
- * corrections by moments, column sums, spans of single heads, and spans with squared scales that
- * cannot be read in place. */
+/* Whether attention reads BF16 queries. It reads F32 queries for INT8 attention, for column sums,
+ * and if heads retain different tokens (by_head). All corrections need F32 queries, except Taylor
+ * corrections on path `fused`. */
 bool kvr_cuda_attends_bf16(const struct kvr_attend_needs *n)
 {
     const struct kvr_correction *c = n->correction;
@@ -134,8 +134,8 @@ static size_t head_lists(const struct kvr_attend_needs *n)
     return ((size_t)(n->max_query * n->n_heads) + 3) / 4 * 4;
 }
 
-/* Returns the number of INT8 tiles in scratch: the maximum number of tiles of the coded tokens,
- * where every span begins a new tile, but at most BYTE_TILES. */
+/* Returns the number of INT8 tiles in scratch: the tiles of all coded tokens, plus two pieces for
+ * partly filled tiles, but at most BYTE_TILES. */
 static int64_t byte_tiles(const struct kvr_attend_needs *n)
 {
     const int64_t all = n->max_coded / KVR_BYTE_TILE + 2 * KVR_CUDA_PIECE_TILES;

@@ -1,16 +1,17 @@
 /* attend_spans_cuda.c - attention over spans on a CUDA stream (scratch: attend_scratch_cuda.h).
  *
- * Spans are processed in order. Unquantized spans are read in place on every path.
+ * Spans are processed in order. With a BF16 cache, unquantized spans are read in place on every path.
  *
  * On path `staged` with a BF16 cache, all coded spans are dequantized into BF16 scratch (`rows`),
  * with their rotation undone. One launch then computes attention over staged and unquantized spans. If
  * the scratch is too small for all coded spans, it is filled several times, with one launch each.
  * The launches merge their softmax states in order.
  *
- * On path `staged` with an F32 cache, or with a correction whose scores are F32, pieces of
- * KVR_CUDA_PIECE tokens are dequantized into F32 scratch, with one launch per piece. On path
- * `fused`, the attention kernel dequantizes (attend_mma.h, attend_wgmma.h). With int8, pieces are
- * dequantized, requantized to INT8 and read by the kernel of attend_bytes.h.
+ * Path `staged` uses F32 scratch instead for an F32 cache. With a correction, it uses F32 scratch for
+ * all spans that the tensor-core kernel cannot read in place. Each launch then reads a piece of at
+ * most KVR_CUDA_PIECE tokens. On path `fused`, the attention kernel dequantizes (attend_mma.h,
+ * attend_wgmma.h). If the job sets int8, coded spans are dequantized in pieces and requantized to INT8
+ * for the kernel of attend_bytes.h.
  *
  * Some codecs cannot be decoded to BF16 by a single kernel (needs.wide). Their spans are decoded to
  * F32 pieces and keep their rotation. Rotated queries are multiplied with rotated keys. Rotated
@@ -71,7 +72,7 @@ static bool decodes_bf16(const struct kvr_packed *p)
 }
 
 /* Whether attention over a block uses rotated keys or values. If `bf16`, coded spans are staged as
- * BF16, which undoes the rotation for codecs that one launch decodes. */
+ * BF16. Codecs that decode to BF16 in a single kernel then also undo their rotation. */
 static bool rotated(const struct kvr_packed *p, bool bf16)
 {
     return p->codec && kvr_codec_rotated(p->codec) && !(bf16 && decodes_bf16(p));
@@ -113,7 +114,8 @@ static bool is_exact(const struct kvr_segment *seg)
     return kvr_codec_is_raw(seg->k.codec) && kvr_codec_is_raw(seg->v.codec);
 }
 
-/* Whether a span is dequantized into BF16 scratch if the job has BF16 scratch. */
+/* Whether the spans of a segment are dequantized into BF16 scratch, if the job has such scratch.
+ * Segments whose codecs store BF16 rows are read in place. */
 static bool is_staged(const struct kvr_segment *seg)
 {
     return seg && (seg->kind == KVR_SEG_ZERO ||
@@ -224,9 +226,9 @@ struct gathered {
     struct queries q;
     struct kvr_cuda_sums *into;
     const struct kvr_buf *parts;
-    /* BF16 scratch [capacity,H,D] of staged spans, whose first `used` tokens belong to the next
-     * launch. k is NULL if no span is staged as BF16. A launch for another span does not change
-     * `used`. */
+    /* BF16 scratch [capacity,H,D] of staged spans. k is NULL if no span is staged as BF16. The first
+     * `used` tokens are occupied by spans of the next launch, and also of earlier launches. When the
+     * scratch is full, the spans of the next launch are launched, and `used` becomes 0. */
     kvr_bf16 *k, *v;
     int64_t capacity, used;
     float *piece; /* [n_piece,H,D], for codecs that decode to F32 */
@@ -392,8 +394,9 @@ static void attend_as_bytes(struct kvr_stream *stream, const struct kvr_attend_s
     list->n_tiles = 0;
 }
 
-/* Decodes a span piece by piece and requantizes each piece to INT8. mu is the mean of the first
- * keys of a launch. */
+/* Decodes a span piece by piece and requantizes each piece to INT8. The vector mu, which is
+ * subtracted from all keys of a launch, is the mean of the first KVR_BYTE_MEAN keys of its first
+ * piece. */
 static void stage_as_bytes(const struct kvr_attend_job *job, struct kvr_dev *dev,
                            const struct kvr_cuda_head_rows *at,
                            const struct kvr_attend_shape *shape, const struct kvr_span *s,
@@ -479,8 +482,8 @@ static void find_spaces(const struct kvr_attend_job *job, bool bf16, const struc
     }
 }
 
-/* Whether one launch reads all spans as unquantized or staged rows. The kernel of such a launch can
- * normalize the queries. */
+/* Whether attention reads all spans as BF16 rows, either in place or from BF16 scratch. The kernels
+ * for such rows can normalize the queries while loading them. */
 static bool all_rows(const struct kvr_attend_job *job, bool bf16, struct kvr_stream *stream,
                      const struct kvr_attend_shape *shape)
 {
@@ -503,8 +506,8 @@ static bool all_rows(const struct kvr_attend_job *job, bool bf16, struct kvr_str
     return true;
 }
 
-/* Returns a copy of the job. The function normalizes the queries, unless the kernel normalizes them
- * while loading. */
+/* Returns a copy of the job with normalized queries. The queries of the copy are unchanged if they
+ * need no normalization, or if the kernel normalizes them while loading (all_rows). */
 static struct kvr_attend_job with_norm(const struct kvr_attend_job *job, bool bf16,
                                        struct kvr_stream *stream,
                                        const struct kvr_attend_shape *shape)

@@ -138,8 +138,8 @@ void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *t
 }
 
 /* Stores the logarithm of the sum of e^score over the tokens of past chunks in job->past, for each
- * query row. Called after the last tile of past chunks. finish() divides this sum by the sum over
- * all tokens. */
+ * query row. kvr_tile_after() calls note_past() before the first tile of the current chunk.
+ * finish() replaces the logarithm by the ratio of the sum to the sum over all tokens. */
 static void note_past(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                       int m)
 {

@@ -52,7 +52,8 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     const struct {
         struct kvr_buf *buf;
         size_t n_bytes;
-        bool host; /* whether the buffer is in host memory, where policies read it */
+        bool host; /* whether the buffer is in host memory, where tier and retention policies read
+                    * it */
     } all[] = {
         { &c->current_k, b.current, false },
         { &c->current_v, b.current, false },
@@ -536,8 +537,8 @@ struct seen_by {
     struct kvr_query_norm norm;
 };
 
-/* Returns the current chunk's keys as attention reads them: demeaned, if the method's option
- * `current` demands it. The stored chunk always has the keys as they were appended. */
+/* Returns the current chunk's keys as attention reads them. With option `current=demean`, each key's
+ * mean over the channels of its head is subtracted. The keys are stored without this subtraction. */
 static const void *current_keys(struct kvr_cache *c)
 {
     const int64_t rows = kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape);
@@ -732,8 +733,8 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
     const struct kvr_layer *l = &c->layer[layer];
     const struct kvr_visible seen = kvr_cache_visible(
         c, l->n_active < kvr_cache_capacity_tokens(c) ? l->n_active : kvr_cache_capacity_tokens(c));
-    /* Maximum number of tokens per read_block(): READ_BLOCK, or a chunk, for which values_k and
-     * values_v have room. */
+    /* Maximum number of tokens per read_block(): READ_BLOCK, but at most one chunk, because values_k
+     * and values_v have room for one chunk. */
     const int64_t step =
         kvr_cache_chunk_tokens(c) < READ_BLOCK ? kvr_cache_chunk_tokens(c) : READ_BLOCK;
     int64_t n = 0;

@@ -1,4 +1,4 @@
-/* cache_names.c - the names of attention paths and of attention arithmetic. */
+/* cache_names.c - the names of attention paths and of the number formats of attention's products. */
 #include <string.h>
 
 #include "harness/cache/cache.h"

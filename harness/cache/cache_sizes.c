@@ -139,8 +139,7 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
                                enum kvr_path path, enum kvr_backend backend)
 {
     const struct kvr_cache_sizes b = kvr_cache_sizes_of(scheme, shape, path, backend);
-    /* These buffers are in host memory, so they count as device memory only if the device is the
-     * CPU. */
+    /* Buffers in host memory are counted only if the device is the CPU. */
     const size_t host_bytes = b.held + b.map + b.keep + b.weights + b.columns;
 
     return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? host_bytes : 0) +

@@ -1,5 +1,5 @@
 /* commit.c - stores chunks as the papers of the methods describe: a new chunk is encoded once.
- * Later, stored tokens are only encoded again from their decoded values, or dropped. */
+ * Later, a stored token may be dropped, or encoded again from its decoded values. */
 #include "harness/cache/layer_impl.h"
 
 #include <assert.h>
@@ -54,8 +54,9 @@ static void heads_of(const struct kvr_layer *l, int set, int sets, int *head0, i
 }
 
 /* Encodes the retained tokens of one tier among the new tokens [tok0, tok0 + n), and adds their
- * segments to `list`. map [n] has the tokens' tiers. kept [n][sets] is nonzero for tokens that
- * selection `set` retains. Element 0 of both arrays belongs to token tok0. */
+ * segments to `list`. map [n] has the tokens' tiers. kept [n][sets] is nonzero for retained
+ * tokens. `sets` is the number of heads if every head retains different tokens, otherwise 1. Element 0
+ * of both arrays belongs to token tok0. */
 static enum kvr_status add_kept(struct kvr_layer *l, const uint8_t *map, const uint8_t *kept,
                                 int tier, const float *k, const float *v, int64_t tok0, int64_t n,
                                 struct kvr_segment_list *list)
@@ -145,7 +146,7 @@ static const float *floats(struct kvr_values x)
     return x.bf16 ? NULL : x.p;
 }
 
-/* ---- new tokens, and moves of stored ones -------------------------------------------------- */
+/* ---- new tokens, and moves of stored tokens to other tiers ---------------------------------- */
 
 /* Encodes the new tokens [tok0, tok0 + n), and adds their segments to `list`. map [n] has the
  * tokens' tiers. */
@@ -167,7 +168,7 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
         for (int tier = 0; tier < l->scheme->n_tiers; tier++) {
             struct kvr_segment s;
 
-            if (kv.bf16) { /* then the method has no tiers and no retention */
+            if (kv.bf16) { /* only if the method has no tiers and no retention */
                 KVR_TRY(kvr_layer_code_values(l, tier, kvr_values_from(kv, width, t),
                                               kvr_values_from(vv, width, t), tok0 + t, m, &s));
                 KVR_TRY(kvr_segment_list_add(list, &s));
@@ -186,8 +187,9 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
     return KVR_OK;
 }
 
-/* Whether tokens may move from tier `from` to tier `to`. Tokens may move to tier 0 from every tier,
- * and never leave tier 0. Every other move must reduce the bytes. */
+/* Whether tokens may move from tier `from` to tier `to`. Tokens may move to the base tier (tier 0)
+ * from every tier, but never leave it. Between other tiers, tokens may only move to a tier that
+ * stores them in fewer bytes. */
 static bool may_move(const struct kvr_layer *l, int from, int to)
 {
     if (from == to || from == 0)
@@ -237,7 +239,7 @@ static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *sam
     *same = true;
     *out = (struct kvr_segment){ 0 };
     if (old->kind != KVR_SEG_CODED)
-        return KVR_OK; /* zeroed and pooled tokens stay unchanged */
+        return KVR_OK; /* segments of zeroed or pooled tokens never change */
     if (kvr_layer_keep_mask(l)) {
         const bool moves = may_move(l, old->tier, want);
 
@@ -344,8 +346,8 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
     sort_by_chunk(l);
 }
 
-/* Computes in `past` the changes of the first n_past stored segments. `map` has every token's tier,
- * or is NULL if no tier changes. */
+/* Computes for each of the first n_past stored segments how it changes, and writes the result to
+ * `past`. `map` has every token's new tier, or is NULL if no tier changes. */
 static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_past,
                                  struct change *past)
 {
@@ -378,7 +380,8 @@ static int64_t shared_tokens(const struct kvr_layer *l, int64_t tok0)
     const int origin = kvr_scheme_origin_tokens(l->scheme);
     const int64_t n = origin ? tok0 % origin : 0;
 
-    /* The group can be extended only if the segment that begins with it is still stored. */
+    /* New tokens can extend the group only if one stored segment begins at the group's first token
+     * and has all n older tokens of the group. */
     for (int i = 0; n && i < l->n; i++)
         if (l->seg[i].tok0 == tok0 - n && l->seg[i].n_tok >= n)
             return n;

@@ -60,7 +60,7 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, 
     return kvr_layer_open(&t->layer, dev, t->scheme, &geo, &t->scratch, false);
 }
 
-/* Closes the trial. The message of an earlier failure stays valid. */
+/* Closes the trial. Does not change the error message of an earlier failure. */
 static void trial_close(struct trial *t)
 {
     if (t->layer.dev)
@@ -117,7 +117,7 @@ static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
 
     if (st == KVR_OK)
         st = kvr_layer_read_joint(l, NULL);
-    if (st == KVR_ENAN) /* callers check the decoded values for NaN */
+    if (st == KVR_ENAN) /* no error here: callers check the decoded values for NaN */
         st = KVR_OK;
     if (st == KVR_OK)
         kvr_layer_dense(l, 0, TOKENS, t->out, t->out + TOKENS * t->width, t->held);
@@ -432,7 +432,7 @@ static enum kvr_status parts(struct kvr_conform *c)
 static const struct fill {
     const char *name;
     float constant;      /* value of all elements, or NaN for random values */
-    float outlier, size; /* factors of every 16th channel and of all channels */
+    float outlier, size; /* random values are multiplied by `size`, every 16th channel also by `outlier` */
 } fills[] = {
     { "zeros", 0, 1, 1 },
     { "a constant", 1.7f, 1, 1 },
@@ -564,7 +564,9 @@ static enum kvr_status no_memory(struct kvr_conform *c)
         st = store_chunk(&want, i);
     if (st == KVR_OK)
         st = read_all(&want, NULL);
-    if (st == KVR_OK) { /* the comparisons need only the decoded values */
+    if (st == KVR_OK) {
+        /* fail_at() reports all memory that is still allocated as a leak, and needs only the decoded
+         * values of `want`. Therefore the layer is freed here. */
         kvr_layer_close(&want.layer);
         kvr_layer_scratch_free(&want.scratch);
         want.layer.dev = NULL;

@@ -130,14 +130,14 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
 }
 
 /* scatter() for values in device memory. Consecutive tokens are decoded to their positions in
- * `out`. Listed tokens are decoded to the layer's scratch first, and then copied to their
- * positions. */
+ * `out`. If the segment has a list of token indices (`listed`), its tokens are first decoded to the
+ * layer's scratch and then copied to their positions. */
 static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *s,
                            const struct kvr_packed *p, int64_t a, int64_t b, int64_t begin,
                            size_t width, float *out)
 {
     const int heads = p->shape.n_heads;
-    const struct kvr_buf *work = &l->scratch->work; /* encoding p has allocated this scratch */
+    const struct kvr_buf *work = &l->scratch->work; /* allocated when p was encoded */
     const int64_t step = (int64_t)(work->n_bytes / (width * sizeof *out));
 
     if (s->kind == KVR_SEG_CODED && !s->listed) {
@@ -280,7 +280,7 @@ size_t kvr_layer_nominal(const struct kvr_layer *l)
         total += packed_nominal(&s->k) + packed_nominal(&s->v);
         if (s->kind == KVR_SEG_CODED)
             total += kvr_layer_moments_bytes(l, s->k.codec, s->k.shape.n_heads);
-        if (s->listed && !study) /* study_side_bytes includes the indices of the study's code */
+        if (s->listed && !study) /* for NAME@study, study_side_bytes includes the token indices */
             total += (size_t)s->n_tok * sizeof(int32_t);
     }
     return total;
