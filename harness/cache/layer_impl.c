@@ -47,9 +47,9 @@ const uint8_t *kvr_layer_keep_mask(const struct kvr_layer *l)
     return l->scheme->retention.part && l->scheme->retention.part->thin ? l->scratch->keep.p : NULL;
 }
 
-/* Sets keep [n_active][sets] to 1 for stored tokens and for the new chunk's tokens, which begin at
- * new0, and to 0 for dropped tokens. `sets` is the number of heads if each head retains its own
- * tokens, otherwise 1. */
+/* Initializes keep [n_active][sets] for the n_active tokens written so far: 1 for tokens that the
+ * layer still stores and for the new chunk, which starts at token new0; 0 for dropped tokens.
+ * `sets` is the number of heads if each head retains its own tokens, otherwise 1. */
 static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
                       uint8_t *keep)
 {
@@ -96,7 +96,8 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
                             (size_t)ctx->n_active * (size_t)sets));
     mark_held(l, ctx->new0, ctx->n_active, sets, l->scratch->keep.p);
     if (needs.of_last && !l->geo.alone && l->geo.layer != l->geo.n_layers - 1)
-        return KVR_OK; /* kvr_layer_evict_as_last() copies the last layer's selection */
+        return KVR_OK; /* The last layer selects the tokens; kvr_layer_evict_as_last() then evicts
+                        * them here. */
     ctx->counts_only = l->dry;
     l->scratch->summaries.n = 0;
     ctx->summaries = needs.summaries ? &l->scratch->summaries : NULL;
@@ -189,8 +190,8 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
     return KVR_OK;
 }
 
-/* Computes the moments that the scheme's correction needs from k [n,heads,D], the keys that were
- * just coded. */
+/* Computes the statistics of keys (moments) that the scheme's score correction needs. k [n,heads,D]
+ * has the original keys of the segment, which s->k has in encoded form. */
 static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct kvr_segment *s)
 {
     const struct kvr_correction *c = kvr_correction_at(l->scheme->opts.correction);
@@ -317,8 +318,8 @@ bool kvr_layer_only_codes(const struct kvr_layer *l)
     return !p->tiers.part && !p->retention.part && !kvr_codec_joint(p->k[0]) && !(c && c->moments);
 }
 
-/* Creates the list of the `count` tokens t in [0, n) with map[t] == tier. The list has their token
- * indices tok0 + t. */
+/* Allocates the token list of segment `out`: the rollout's token indices tok0 + t of the `count`
+ * rows t in [0, n) with map[t] == tier. */
 static enum kvr_status make_list(struct kvr_layer *l, const uint8_t *map, int tier, int64_t tok0,
                                  int64_t n, int64_t count, struct kvr_segment *out)
 {
@@ -401,8 +402,9 @@ enum kvr_status kvr_layer_code_tier(struct kvr_layer *l, const uint8_t *map, int
     return KVR_OK;
 }
 
-/* Copies the tokens and heads of `rows` from k and v to the scratch `gather`: keys [n,n_heads,D],
- * then values [n,n_heads,D]. k and v have the heads [first_head, first_head + width_heads). */
+/* Gathers the tokens and heads that `rows` selects from k and v [tokens,width_heads,D] into the
+ * buffer scratch.gather: first keys [n,n_heads,D], then values [n,n_heads,D]. Head 0 of k and v is
+ * head first_head of the layer. */
 static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const float *v,
                                  int first_head, int width_heads, const struct kvr_row_list *rows)
 {
@@ -444,7 +446,8 @@ static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_row_list *
     return out->shown.p ? kvr_dev_put(l->dev, out->list.p, rows->token, bytes) : KVR_OK;
 }
 
-/* Codes the keys k and values v [rows->n,rows->n_heads,D] of the tokens in `rows`. */
+/* Encodes k and v [rows->n,rows->n_heads,D], the keys and values of the tokens and heads in `rows`,
+ * as segment `out`. */
 static enum kvr_status code_listed(struct kvr_layer *l, int tier, const float *k, const float *v,
                                    const struct kvr_row_list *rows, struct kvr_segment *out)
 {
@@ -482,8 +485,8 @@ enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *
     return st;
 }
 
-/* Encodes summary tokens [first, first + n) of the layer's scratch, all of one head and chunk. A
- * summary token replaces several dropped tokens. */
+/* Encodes elements [first, first + n) of scratch.summaries, which are summary tokens of one head
+ * and chunk. A summary token replaces several dropped tokens. */
 static enum kvr_status code_summaries(struct kvr_layer *l, int64_t first, int64_t n,
                                       struct kvr_segment *out)
 {
@@ -539,8 +542,8 @@ enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float 
         out->k = out->v = (struct kvr_packed){ .codec = l->scheme->pooled, .shape = one };
         return KVR_OK;
     }
-    /* This function overwrites scratch.work, so k and v must not be in it. They may be in
-     * scratch.gather. */
+    /* The mean is written to scratch.work, so k and v must not point into this buffer; they may
+     * point into scratch.gather. */
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH, width * sizeof(float)));
     float *mean = l->scratch->work.p;
 

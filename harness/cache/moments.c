@@ -1,4 +1,5 @@
-/* moments.c - see moments.h. Dispatches to the function for the device of the keys. */
+/* moments.c - see moments.h. Calls the CPU or CUDA implementation, depending on the device that
+ * stores the keys. */
 #include "harness/cache/moments.h"
 
 typedef enum kvr_status make_fn(const struct kvr_correction *c, const struct kvr_packed *k,
@@ -17,8 +18,8 @@ static size_t elements(const struct kvr_packed *k)
     return (size_t)(k->shape.n_tok * k->shape.n_heads * k->shape.head_dim);
 }
 
-/* Computes the moments on a GPU. The kernels read the original keys x, and the decoded keys in
- * `back`. */
+/* Computes the moments (key statistics of a correction) on a GPU. The kernels read the original
+ * keys x, and the decoded keys, which this function writes to `back`. */
 static enum kvr_status make_cuda(const struct kvr_correction *c, const struct kvr_packed *k,
                                  const float *x, struct kvr_buf *back, kvr_f16 *moments)
 {

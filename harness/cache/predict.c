@@ -75,12 +75,13 @@ struct rollout {
     const struct kvr_scheme *scheme;
     struct kvr_layer *layer; /* [n_layers] */
     int n_layers;
-    size_t others; /* number of layers that have the sizes of the one simulated layer */
+    size_t others; /* if only one layer is simulated: number of other layers, all of the same size;
+                    * else 0 */
     int64_t chunk, tokens;
     struct kvr_layer_scratch scratch;
     struct kvr_dev *dev;
-    bool policies_on_host; /* whether the states of policies are in host memory, so that they do not
-                            * count */
+    bool policies_on_host; /* whether the states of policies are in host memory and thus not part of
+                            * the predicted device memory */
     bool (*stopped)(void);
     struct kvr_layer_bytes held, peak;
 };
@@ -148,8 +149,8 @@ static struct kvr_layer_bytes held_by(const struct rollout *r, const struct kvr_
 }
 
 /* Stores tokens [begin, end) in one layer, and updates the peak of memory. The `others` layers of
- * equal sizes store the chunk after this layer, so the peak occurs in the first or in the last of
- * these layers. */
+ * equal size, which are not simulated, store the chunk after this layer. The memory changes
+ * linearly from layer to layer, so only the first and the last layer can have the peak. */
 static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t begin, int64_t end)
 {
     const struct kvr_layer_bytes before = held_by(r, l);
@@ -159,7 +160,8 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     KVR_TRY(kvr_scheme_is_study(r->scheme) ? kvr_layer_recode(l, NULL, NULL, end)
                                            : kvr_layer_commit(l, NULL, NULL, begin, end - begin));
     after = held_by(r, l);
-    /* The states of policies (tiers and retention) grow before the chunk is encoded. */
+    /* Policies (tiers and retention) update their state before the chunk is encoded, so growth of
+     * the state counts at the peak. */
     new_bytes = (struct kvr_layer_bytes){ l->new_bytes.kv,
                                           l->new_bytes.meta + policy_bytes(r, l) - policy };
     more = (struct kvr_layer_bytes){ after.kv - before.kv, after.meta - before.meta };
@@ -171,8 +173,8 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     return KVR_OK;
 }
 
-/* Drops from the other layers, which still have the whole chunk, the tokens that the retention
- * dropped from the last layer. */
+/* For a retention policy that selects tokens in the last layer for all layers: evicts the same
+ * tokens from every earlier layer. Until then the earlier layers store the whole new chunk. */
 static enum kvr_status follow(struct rollout *r)
 {
     for (int i = 0; i < r->n_layers - 1; i++) {
@@ -223,7 +225,8 @@ static size_t nominal_of(const struct rollout *r)
     return (1 + r->others) * total;
 }
 
-/* Sets the number of entries (outliers) of a coded block to its maximum. */
+/* Sets the number of outlier entries of each codec stage to the largest that the block's format
+ * allows. Returns whether any stage can have outliers. */
 static bool fill_entries(struct kvr_packed *p)
 {
     bool any = false;
@@ -238,8 +241,8 @@ static bool fill_entries(struct kvr_packed *p)
     return any;
 }
 
-/* Sets the number of entries (outliers) of all coded blocks to its maximum. Returns false if no
- * block can have entries. */
+/* Calls fill_entries() for every encoded block of the rollout. Returns false if no block can have
+ * outliers. */
 static bool fill_all_entries(struct rollout *r)
 {
     bool any = false;
@@ -254,10 +257,11 @@ static bool fill_all_entries(struct rollout *r)
     return any;
 }
 
-/* Whether the bytes of the cache depend on the number of tokens in the foreground, the tier that
- * the component `spatial` selects. In all modes except topk, a threshold selects these tokens, so
- * their number depends on the data. If both tiers have the same codecs, the bytes vary by at most
- * one padded block, which is neglected. */
+/* Returns whether the size of the cache depends on the data through the tier policy `spatial`,
+ * which divides tokens into foreground and background. With its option mode=topk, the number of
+ * foreground tokens is fixed; in all other modes a threshold selects them. If foreground and
+ * background have the same codecs, the size varies by at most the padding of one block, which is
+ * neglected. */
 static bool mask_matters(const struct kvr_scheme *p)
 {
     const struct kvr_opt *mode;
@@ -299,7 +303,7 @@ static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct
 {
     const double S = geo->tokens_per_frame;
     const double lo = option_of(&scheme->tiers, "min"), hi = option_of(&scheme->tiers, "max");
-    struct kvr_scheme trial = *scheme; /* a copy with its own options */
+    struct kvr_scheme trial = *scheme; /* a copy, whose option `target` the loop changes */
     enum kvr_status st = KVR_OK;
     size_t bytes;
 
@@ -326,9 +330,11 @@ static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct
     return st;
 }
 
-/* Computes the minimum and maximum bytes of n tokens of a layer, with `heads` heads, in at most
- * `pieces` segments. The minimum is a single segment. Every further segment adds at most the bytes
- * of a one-token segment and of the correction's moments. Token lists have 4 bytes per token. */
+/* Computes lower and upper bounds (*least, *most) of the bytes that n tokens of `heads` heads
+ * occupy in one layer, in at most `pieces` segments. The lower bound is one segment without a token
+ * list, in the tier with the smallest codec. The upper bound is one segment in the tier with the
+ * largest codec, plus the bytes of `pieces` one-token segments with the correction's moments, plus
+ * 4 bytes per token for token lists. */
 static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64_t pieces,
                           size_t *least, size_t *most)
 {
@@ -350,8 +356,8 @@ static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64
 }
 
 /* Computes bounds of the bytes for methods with retention. The data determines which tokens are
- * retained, and thus the sizes of blocks and token lists. The number of retained tokens depends on
- * the data only if `any_count`. */
+ * retained, and thus the sizes of blocks and token lists. If any_count is true, the number of
+ * retained tokens depends on the data, too. */
 static void thinning_bounds(const struct rollout *r, const struct kvr_thin_needs *needs,
                             struct kvr_prediction *out)
 {
@@ -436,8 +442,8 @@ static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo, b
     return no_bounds ? KVR_OK : bounds(r, geo, out);
 }
 
-/* Predicts the memory of a rollout. If `one`, only the first layer is simulated, and its sizes
- * count for all layers. */
+/* Predicts the memory of a rollout. If `one` is true, simulates only the first layer and assumes
+ * that every layer has its size. */
 static enum kvr_status predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                const struct kvr_predict_run *run, bool one,
                                struct kvr_prediction *out)
@@ -499,7 +505,8 @@ static bool is_one_of(const char *name, const char *const *names)
     return *names;
 }
 
-/* Whether the retention `keep` selects tokens by random numbers, which differ between layers. */
+/* Returns whether the retention policy selects tokens at random (score=random). Each layer then
+ * draws other random numbers, so layers can differ in size. */
 static bool draws_tokens(const struct kvr_scheme *scheme)
 {
     const struct kvr_retention_use *u = &scheme->retention;
@@ -509,8 +516,8 @@ static bool draws_tokens(const struct kvr_scheme *scheme)
     return score && strcmp(kvr_opts_text(score, u->opts, text, sizeof text), "random") == 0;
 }
 
-/* Whether all layers store the same number of bytes, for any data. The function returns false for
- * components of plug-ins, whose sizes it does not know. */
+/* Returns whether all layers of the cache have the same size in bytes, whatever keys and values
+ * they store. Returns false if the scheme uses components of plug-ins, whose sizes are unknown. */
 static bool layers_alike(const struct kvr_scheme *scheme)
 {
     static const char *const tiers[] = { "age", "recent", "sinks", "span", NULL };

@@ -1,10 +1,11 @@
 /* predict_study.c - reconstructs the peak memory that the study reports.
  *
  * Each peak that the study reports is a constant plus the allocated bytes of the cache. The study's
- * code did not pack codes: each code was an integer, whose type changed between the study's runs.
- * Runs of era A have int16 codes and a cache for all frames of the video. Runs of era B used
- * unpublished code, which allocated 6 to 8 GiB of transient memory for an unknown purpose. Runs of
- * era C have int8 codes, masks as bytes, and indices as one int64 per token.
+ * code did not pack codes: each code was an integer, whose type changed between three eras (A, B,
+ * C) of the study's runs. Runs of era A have int16 codes and a cache for all frames of the video.
+ * Runs of era B used unpublished code, which allocated 6 to 8 GiB of transient memory for an
+ * unknown purpose. Runs of era C have int8 codes. Where they store which tokens a policy
+ * selected, a mask has one byte per token, and a list of indices one int64 per token.
  *
  * For the first prompt, the constant is the peak of the BF16 run, 19,902,781,440 B, minus its
  * cache, 12,076,646,400 B. From the second prompt on, the previous prompt's FP32 video (165 x 3 x
@@ -23,7 +24,8 @@ static const size_t bf16_peak = 19902781440, bf16_cache = 12076646400;
 
 enum era { A, B, C };
 
-/* Methods that the study measured in eras A and B. All other methods were measured in era C. */
+/* Methods that the study measured with the code of era A or B (see above). It measured all other
+ * methods with the code of era C. */
 static const struct {
     const char *method;
     enum era era;

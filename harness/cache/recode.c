@@ -1,5 +1,5 @@
-/* recode.c - stores chunks as the study's code does: applies the policies to the complete decoded
- * tensors and codes these tensors again. */
+/* recode.c - stores chunks as the study's code does: applies the policies to the decoded keys and
+ * values of all tokens, and encodes all tokens again. */
 #include "harness/cache/layer_impl.h"
 
 #include <stdlib.h>

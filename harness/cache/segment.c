@@ -1,4 +1,4 @@
-/* segment.c - computes the tokens and the bytes of a segment. */
+/* segment.c - returns the token indices and the size in bytes of a segment. */
 #include "harness/cache/segment.h"
 
 /* Returns the segment's list of token indices in host memory. */

@@ -21,8 +21,9 @@ struct piece {
     size_t n;
 };
 
-/* A method's note on its interpretations consists of pieces, each "Intended: .. Study: .."; many
- * methods share a piece. Returns the first piece of *text and advances *text past it. */
+/* A method's note describes differences between the intended method and the study's code. It
+ * consists of pieces such as "Intended: X. Study: Y.", and many notes share pieces. Returns the
+ * first piece of *text and advances *text past it. */
 static struct piece next_piece(const char **text)
 {
     const char *from = *text, *at = from;
@@ -43,8 +44,8 @@ static struct piece next_piece(const char **text)
     return (struct piece){ from, (size_t)(at - from) };
 }
 
-/* Distinct pieces of all methods' notes in order of appearance; the table refers to them by letter
- * (a, b, ...). */
+/* Distinct pieces of all methods' notes (see next_piece) in order of appearance; the table refers
+ * to them by letter (a, b, ...). */
 struct pieces {
     struct piece piece[26];
     int n;

@@ -1,5 +1,5 @@
-/* cmd_codec.c - `kvreel codec`: compresses and decompresses keys and values with one layer of a
- * method. */
+/* cmd_codec.c - `kvreel codec`: compresses keys and values with a method in the cache of one layer,
+ * and decompresses them. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -181,7 +181,7 @@ static void draw_one(float *x, int64_t n_tok, int64_t width, uint32_t side)
     }
 }
 
-/* Draws the input of a shape "TOKENSxHEADSxDIM". */
+/* Generates random keys and values of the shape "TOKENSxHEADSxDIM" given by --draw. */
 static enum kvr_status draw_in(struct job *j)
 {
     struct kvr_array *const to[] = { &j->k, &j->v };

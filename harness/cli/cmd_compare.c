@@ -131,8 +131,8 @@ static enum kvr_status tell_codec(json_t *doc, const char *side, const char *pat
     return KVR_OK;
 }
 
-/* Refuses two videos whose pixel aspect ratios differ: equal frames would be shown in different
- * shapes. */
+/* Refuses two videos whose pixel aspect ratios differ, because players show frames with identical
+ * pixels at different widths. */
 static enum kvr_status same_pixels(const char *const *path, const struct kvr_video *a,
                                    const struct kvr_video *b)
 {
@@ -214,8 +214,8 @@ static void print(const json_t *doc, bool usual)
     }
 }
 
-/* Whether metric `key` of the result is below `limit` or has no value. Always false for limit 0,
- * which means no limit. */
+/* Returns whether metric `key` of the result is null or below the lower limit `limit`. Returns
+ * false for limit 0, which means no limit. */
 static bool misses_limit(const json_t *doc, const char *key, double limit)
 {
     return limit > 0 && !(json_number_value(json_object_get(doc, key)) >= limit);

@@ -10,8 +10,8 @@ struct completion_opts {
     const char *values;
 };
 
-/* Whether an argument is completed with file names; other arguments are completed from word lists.
- */
+/* Returns whether the shell completes the option's value with file names: its placeholder in the
+ * help is FILE, DIR or FOLDER. */
 static bool wants_file(const struct kvr_arg *a)
 {
     return a->value && (strcmp(a->value, "FILE") == 0 || strcmp(a->value, "DIR") == 0 ||
@@ -67,8 +67,8 @@ static void bash_values(FILE *f, const struct kvr_command *c)
         bash_value(f, a, c->name);
 }
 
-/* The shell variable `kind` names the list that completes the current word. Empty: file names; "-":
- * no completion. */
+/* The script's variable `kind` names the list of values that completes the current word. If `kind`
+ * is empty, the script completes file names; "-" means no completion. */
 static void bash(FILE *f)
 {
     fprintf(f, "# kvreel completion for bash. Use: source <(kvreel completion bash)\n"
@@ -139,7 +139,8 @@ static void zsh_name(FILE *f, const struct kvr_command *c)
     fprintf(f, "'\n");
 }
 
-/* Writes a value's ":MESSAGE:ACTION". */
+/* Writes ":MESSAGE:ACTION", which tells zsh's _arguments how to describe and complete an option's
+ * value. */
 static void zsh_value(FILE *f, const struct kvr_arg *a, const char *command)
 {
     const char *kind = kvr_values_kind(command, a->name);
@@ -214,8 +215,8 @@ static void fish_text(FILE *f, const char *s)
     }
 }
 
-/* Writes the options of one command. command NULL: the options of every command, which may also
- * precede the command's name. */
+/* Writes the completions of the options `a` of one command. If command is NULL, `a` are the options
+ * that every command has and that may also precede its name. */
 static void fish_args(FILE *f, const struct kvr_arg *a, const char *command)
 {
     for (; a->name; a++) {

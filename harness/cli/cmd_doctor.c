@@ -76,7 +76,8 @@ static json_t *check_models(enum kvr_status *worst)
     return check("models", any, any ? text : "none; run from the folder that contains models/");
 }
 
-/* Timings under other governors drift with load; each run stores the governor. */
+/* Checks that the CPU frequency governor is `performance`: under other governors the clock, and
+ * thus timings, vary with load. */
 static json_t *check_governor(void)
 {
     struct kvr_procfile f;
@@ -149,7 +150,8 @@ static json_t *check_gpu_state(enum kvr_status *worst)
     return found;
 }
 
-/* Checks for an NVIDIA library on a device, and names the replacement if it is missing. */
+/* Checks whether an NVIDIA library can be loaded for CUDA devices. If not, the text states that
+ * kvreel's own kernels replace it. */
 static json_t *check_library(const char *name, enum kvr_status (*find)(char *words, size_t n),
                              enum kvr_status *worst)
 {
@@ -175,7 +177,8 @@ static json_t *check_videos(enum kvr_status *worst)
     return check("videos", st == KVR_OK, st == KVR_OK ? "FFmpeg's libraries found" : text);
 }
 
-/* Checks for cuDNN, the reference of attention on a device. */
+/* Checks for cuDNN, whose attention is the speed reference of `kvreel bench` on a GPU; without
+ * cuDNN, the reference is kvreel's dense kernel. */
 static json_t *check_reference(enum kvr_status *worst)
 {
     char words[64], text[640];

@@ -42,7 +42,8 @@ static json_t *report_json(const struct kvr_check_report *r)
     return json_pack("{s:b, s:o}", "ok", r->ok, "tensors", tensors);
 }
 
-/* Whether the folder has golden rollouts of prompts in the model's own vocabulary. */
+/* Returns whether the folder has recorded (golden) rollouts of a model whose text input is tokens
+ * of its own vocabulary. */
 static bool has_prompts(const char *dir)
 {
     char *golden = kvr_path_join(dir, "golden.safetensors");
@@ -50,13 +51,16 @@ static bool has_prompts(const char *dir)
     bool has = false;
 
     if (golden && kvr_path_exists(golden) && kvr_st_open(&file, golden) == KVR_OK)
-        has = kvr_st_has(file, "prompt_tokens"); /* check() reports a damaged file */
+        has = kvr_st_has(file, "prompt_tokens"); /* a damaged file counts as absent here; check()
+                                                  * reports the damage */
     kvr_st_close(&file);
     free(golden);
     return has;
 }
 
-/* Checks the network if it was recorded, then the decoder and the text encoder. */
+/* Compares the decoder, the text encoder and the diffusion network with their recorded tensors. If
+ * the folder has no recorded network, the network is skipped, unless nothing else was recorded. The
+ * report lists the network first. */
 static enum kvr_status check(struct kvr_check_report *r, const char *dir,
                              const struct kvr_check_how *how)
 {

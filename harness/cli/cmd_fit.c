@@ -64,9 +64,10 @@ static enum kvr_status peak_of(const struct job *j, const struct kvr_scheme *sch
     return KVR_OK;
 }
 
-/* The largest number of latent frames, in whole chunks, whose peak memory is within the budget. The
- * peak is linear in the length, because every chunk adds the same number of bytes to a layer's
- * cache, or none. Two lengths (`frames` and `other`) with their peaks determine the line. */
+/* Returns the largest number of latent frames, in whole chunks, whose peak memory is within the
+ * budget. The peak is a linear function of the length, because every chunk adds the same number of
+ * bytes to the cache (0 if the cache has a fixed size). Two lengths (`frames` and `other`) with
+ * their peaks determine the line. */
 static int longest(const struct job *j, int frames, double peak, int other, double other_peak)
 {
     const int chunk = j->geo.frames_per_chunk, most = MOST_FRAMES / chunk * chunk;

@@ -58,7 +58,8 @@ static int progress(void *ctx, int done, int total)
     return 0;
 }
 
-/* Opens the ground-truth frames that the rollout continues; *t is {0} without --truth. */
+/* Opens the recorded clip of --truth: the rollout continues its first frames (--given), and the
+ * rest is the ground truth. Without --truth, *t stays {0}. */
 static enum kvr_status open_truth(struct kvr_truth *t, const struct generate_opts *o,
                                   const struct kvr_model_config *c)
 {
@@ -160,7 +161,7 @@ static void stem(char *out, size_t n, const struct generate_opts *o,
     size_t used = (size_t)snprintf(out, n, "%s/%s-seed%llu-", o->out, scheme->name,
                                    (unsigned long long)o->seed);
     size_t from = used, room = used + 40 < n ? used + 40 : n - 1;
-    bool dash = true; /* true: the last character was a dash */
+    bool dash = true; /* whether the name so far ends in '-' */
 
     for (const char *p = o->prompt; *p && used < room; p++) {
         if (isalnum((unsigned char)*p)) {
@@ -355,7 +356,8 @@ static enum kvr_status check_counts(const struct generate_opts *o, const struct 
     return kvr_cli_window("generate", o->window, chunk);
 }
 
-/* Options are checked against the config before gigabytes of weights are read. */
+/* Checks the command's options against the model config c, so that wrong options fail before
+ * open_model() reads gigabytes of weights. */
 static enum kvr_status check_model(const struct generate_opts *o, const struct kvr_model_config *c,
                                    const char *dir)
 {

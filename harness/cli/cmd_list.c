@@ -15,8 +15,8 @@ struct list_opts {
     bool json, md;
 };
 
-/* Head count and head width (Wan 2.1 1.3B) at which bits per element are listed. They depend on the
- * head width for codecs with one scale per group. */
+/* Head count and head width (Wan 2.1 1.3B) for which bits per element are listed. The number of
+ * bits depends on the head width for codecs with one scale per group. */
 enum { LIST_HEADS = 12, LIST_HEAD_DIM = 128 };
 
 /* Function that lists one kind of things as JSON objects; the text table shows the same objects. */
@@ -243,7 +243,8 @@ static int run(const struct kvr_call *call)
     st = kind->fill(list);
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
     if (o->json)
-        return kvr_cli_json(list, code); /* unreadable files only set the exit code */
+        return kvr_cli_json(list, code); /* the array has the readable files; the exit code tells
+                                          * that others failed */
     st = kvr_cli_table(list, kind->columns);
     json_decref(list);
     return kvr_cli_wrote(st, code);

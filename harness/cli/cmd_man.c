@@ -70,7 +70,7 @@ static void man_body(FILE *f, const struct kvr_command *c)
 static void man_command(FILE *f, const struct kvr_command *c)
 {
     fprintf(f, ".SS \"kvreel %s ", c->name);
-    for (const char *s = c->usage; *s; s++) { /* quotes would end the argument */
+    for (const char *s = c->usage; *s; s++) { /* a '"' would end the quoted argument of .SS */
         if (*s == '"')
             fputs("\\(dq", f);
         else if (*s == '-')

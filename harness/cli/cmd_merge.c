@@ -21,7 +21,7 @@ struct state {
     int merged, failed;
 };
 
-/* Whether two paths are equal or refer to one file. */
+/* Returns whether two paths are equal strings or refer to the same file (device and inode). */
 static bool same_file(const char *a, const char *b)
 {
     struct stat x, y;

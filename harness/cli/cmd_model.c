@@ -178,8 +178,8 @@ static void join(json_t *whole, json_t *part)
     json_array_append(json_object_get(whole, "files"), part);
 }
 
-/* Sums parameters and bytes over the files that are recognised as weights, or over all files if no
- * file is. Other files, such as recorded tensors, are not weights. */
+/* Sums parameters and bytes over the files that are recognised as weights, which excludes files
+ * such as recorded tensors. If no file is recognised, sums over all files. */
 static void add_needs(json_t *whole)
 {
     static const char *const bytes[] = { "file_bytes", "stored_bytes", "f32_bytes", "bf16_bytes" };
@@ -240,8 +240,9 @@ static void add_absent(void *ctx, const struct kvr_plan_file *f)
     json_array_append_new(a->list, kvr_json_words(text));
 }
 
-/* Lists the missing files of a model folder. A failure to list the files is an error only for a Wan
- * folder: another program's config.json need not list any. */
+/* Adds the missing files of a model folder to the report. If the list of needed files cannot be
+ * read from the folder's config.json, this is an error only for a Wan folder. The config.json of
+ * other programs may lack this list. */
 static enum kvr_status add_all_absent(json_t *whole, const char *dir)
 {
     struct absent absent = { dir, json_array() };
@@ -288,7 +289,7 @@ static enum kvr_status check_folder(json_t **out, const char *dir)
     return st;
 }
 
-/* --- For people ---------------------------------------------------------------------------- */
+/* --- Output as text ------------------------------------------------------------------------ */
 
 static json_t *row_of(const json_t *tensor)
 {
@@ -313,7 +314,8 @@ static void print_head(const json_t *doc)
     json_t *kind = json_object_get(doc, "kind");
     char shown[KVR_PRINTABLE];
 
-    /* Prints the user's path; names inside a GGUF are untrusted. */
+    /* The path comes from the user and is printed as it is. Names from inside a GGUF file are
+     * untrusted, so kvr_shown_string() makes them printable. */
     if (json_array_size(json_object_get(doc, "tensors")) == 0) {
         printf("%s: %s without weights\n",
                kvr_path_base(json_string_value(json_object_get(doc, "path"))),

@@ -27,7 +27,7 @@ static int list_plots(void)
     return KVR_EXIT_OK;
 }
 
-/* "85mm", "3.35in", or inches. */
+/* Parses a width such as "85mm" or "3.35in"; a number without unit is in inches. */
 static enum kvr_status parse_width(const char *text, double *out)
 {
     char *end;

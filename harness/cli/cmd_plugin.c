@@ -34,7 +34,8 @@ struct tally {
 
 /* ---- one check, in a child --------------------------------------------------------------- */
 
-/* Opens the requested device, or by default the device besides the CPU that this build supports. */
+/* Opens a second device, on which the check compares results with the CPU: the requested one, or by
+ * default CUDA or the emulated device, if this build has one. */
 static void open_other(const char *name, struct kvr_conform *c, enum kvr_status *st)
 {
     static const char *const those[] = { "cuda", "emulated", NULL };

@@ -70,7 +70,8 @@ static json_t *prediction_json(const struct kvr_scheme *scheme, const struct kvr
     return doc;
 }
 
-/* The published peak memory of `method` on `suite` in GiB; null if the table has none. */
+/* Sets *out to the study's published peak memory in GiB of `method` on the prompts of `suite`, or
+ * to null if the published table has no such value. */
 static enum kvr_status published(const char *method, const char *suite, json_t **out)
 {
     static const struct kvr_find table = { "published table", "results/published", ".csv", NULL };
@@ -307,8 +308,8 @@ static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* Reads the model config of the geometry. *known: false if the geometry has no such config, or if
- * it is a language model's. */
+/* Reads the config of the model that has the chosen geometry (o->geometry). Sets *known to false if
+ * there is no such config, or if it is a language model's. */
 static enum kvr_status read_config(const struct predict_opts *o, struct kvr_model_config *c,
                                    bool *known)
 {

@@ -24,7 +24,8 @@ struct profile_opts {
 
 enum { AS_USUAL = -1, LAYER_PROMPTS = 10, HEAD_PROMPTS = 1, CODEC_PROMPTS = 4 };
 
-/* What is profiled; what_names has the argument that selects it on the command line. */
+/* Kinds of profile: layer budgets, head classes, quantization levels, principal directions.
+ * what_names [kind] is the command-line argument that selects the kind. */
 enum what { LAYERS, HEADS, LEVELS, BASIS };
 static const char *const what_names[] = { "layers", "heads", "levels", "basis", NULL };
 

@@ -57,8 +57,8 @@ static json_t *phase_json(const char *of, const struct kvr_run_phase *p)
                      bytes_json(p->memory_bytes));
 }
 
-/* Estimated work by phase as JSON; NULL, which json_pack omits, if no cell was estimated by its
- * operations. */
+/* Returns the predicted FLOPs and memory of each phase as JSON. Returns NULL, which makes json_pack
+ * omit the member, if no costs were predicted. */
 static json_t *phases_json(const struct kvr_run_summary *s)
 {
     if (!s->network.n)
@@ -69,13 +69,14 @@ static json_t *phases_json(const struct kvr_run_summary *s)
                      bytes_json(s->frames_bytes));
 }
 
-/* JSON printed with the summary; NULL members are omitted. methods, files: of a dry run; pairs: of
- * methods, with verdicts, for `until: decided`. */
+/* JSON arrays printed with the summary; NULL arrays are omitted. A dry run sets `methods` and
+ * `files`. A sweep with the setting `until: decided` sets `pairs`, the pairs of methods with their
+ * verdicts. */
 struct plan {
     json_t *methods, *files, *pairs;
 };
 
-/* Moves the JSON references of `plan` into the result. */
+/* Returns the summary as JSON. The result takes ownership of the arrays in `plan`. */
 static json_t *summary_json(const struct kvr_run_summary *s, const struct plan *plan)
 {
     const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
@@ -108,8 +109,9 @@ static void print_phase(const char *name, const char *of, const char *where,
                (double)p->memory_bytes / GIB, where, p->flop * 1e-12);
 }
 
-/* Prints operations divided by the measured rate of linear layers. This time is a rough estimate,
- * not a bound: other load and other operations make rollouts slower. */
+/* Prints the predicted costs of the cells, and a computation time: their FLOPs divided by the
+ * measured FLOP/s of a linear layer. The time is a rough estimate, not a bound: other load and
+ * operations other than linear layers make rollouts slower. */
 static void print_estimate(const struct kvr_run_summary *s)
 {
     printf("No similar cells were measured earlier. Prediction:\n");
@@ -345,7 +347,8 @@ static double width(const double *x, int n)
     return (ci.hi - ci.lo) / middle;
 }
 
-/* `until: decided` runs until each pair of methods has a verdict. */
+/* Runs the sweep. With the setting `until: decided`, runs prompts until the comparison of each pair
+ * of methods has a verdict. */
 static enum kvr_status run_or_decide(const struct kvr_run_options *r, struct kvr_run_summary *s,
                                      struct plan *plan)
 {

@@ -1,5 +1,5 @@
-/* cmd_settle.c - `kvreel settle`: measures the missing cells of the papers' claims that have no
- * verdict yet. */
+/* cmd_settle.c - `kvreel settle`: measures more prompts until each of the papers' claims has a
+ * verdict. */
 #include <stdlib.h>
 #include <string.h>
 

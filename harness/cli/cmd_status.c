@@ -85,8 +85,9 @@ static json_t *running_json(const struct kvr_table *now, const char *session)
     return list;
 }
 
-/* Reads the verdicts of `until: decided` from the ledger in the sweep's out folder. *out NULL: the
- * folder has no ledger. */
+/* Reads the verdicts on pairs of methods of a sweep with the setting `until: decided`. The pairs
+ * are claims in the file NAME.decide.yaml in the sweep's out folder. Sets *out to NULL if the
+ * folder has no such file. */
 static enum kvr_status read_pairs(const struct kvr_table *t, int row, const char *db, json_t **out)
 {
     char *dir = kvr_path_dir(db);

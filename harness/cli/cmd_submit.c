@@ -124,7 +124,7 @@ static enum kvr_status submit(const struct submit_opts *o, const char *config)
     if (n < 0 || !getcwd(folder, sizeof folder))
         return kvr_fail(KVR_EIO, "submit: %s", strerror(errno));
     program[n] = 0;
-    st = kvr_infile_check(config); /* every task reads the config again */
+    st = kvr_infile_check(config); /* not a pipe: every task reads the config again */
     if (st != KVR_OK)
         return kvr_fail_prefix(st, "submit");
     if (strpbrk(o->dir, " \t\n'\"%"))

@@ -20,7 +20,8 @@ json_t *kvr_libraries_json(void)
     const struct kvr_ffmpeg *ff;
     const enum kvr_status opened = kvr_ffmpeg_open(&ff);
     const bool has_ffmpeg = opened == KVR_OK;
-    /* Out of memory gives NULL, because FFmpeg's version "none" would be a wrong answer. */
+    /* If FFmpeg could not be loaded for lack of memory, returns NULL: the version "none" would
+     * claim that FFmpeg is not installed. */
     json_t *o = opened == KVR_ENOMEM ? NULL : json_object();
 
     json_object_set_new(o, "sqlite", json_string(sqlite3_libversion()));

@@ -54,7 +54,8 @@ static int unknown(const char *word)
 }
 
 /* Chooses the CPU kernels: variant `name`, or if NULL the one in KVREEL_CPU, or else the fastest
- * that this CPU supports. Workers inherit the choice by the environment. */
+ * that this CPU supports. Stores `name` in KVREEL_CPU, so that worker processes use the same
+ * variant. */
 static int choose_cpu(const char *name)
 {
     enum kvr_status st = kvr_isa_force(name);
@@ -64,7 +65,8 @@ static int choose_cpu(const char *name)
     return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
 }
 
-/* Plug-ins are loaded before the command runs, since no code has read the registry yet. */
+/* Loads the plug-ins in the list. This must precede the command, because plug-ins add methods to
+ * the registry that commands read. */
 static int load_plugins(const struct kvr_arg_list *list)
 {
     for (int i = 0; i < list->n; i++) {
@@ -76,8 +78,9 @@ static int load_plugins(const struct kvr_arg_list *list)
     return KVR_EXIT_OK;
 }
 
-/* Blocks signals from the start, also across the second exec. A command that handles signals reads
- * the pending ones; for every other command, hold = false unblocks them. */
+/* Blocks (hold true) or unblocks SIGINT, SIGTERM and SIGUSR1. main() blocks them at once, and they
+ * stay blocked across the exec in limit_spinning(). A command that handles signals reads the
+ * pending ones from a signalfd; for every other command, run() unblocks them. */
 static void hold_signals(bool hold)
 {
     sigset_t mask;
@@ -97,7 +100,8 @@ static int tell_losses(int code)
     return code == KVR_EXIT_OK ? KVR_EXIT_INTERNAL : code;
 }
 
-/* Parses a command's options and runs it. leading: options that precede the command's name. */
+/* Parses the options of a command, which start at argv[first], and runs the command. `leading` has
+ * the options that preceded the command's name. */
 static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
                const struct kvr_call *leading)
 {
@@ -119,7 +123,8 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
         kvr_args_help(cmd, stdout);
         code = KVR_EXIT_OK;
     } else {
-        if (!cmd->hidden) /* the parent has checked the environment */
+        if (!cmd->hidden) /* the hidden command is `worker`, whose parent has checked the
+                           * environment */
             kvr_environment_check(stderr);
         code = choose_cpu(call.cpu ? call.cpu : leading->cpu);
         if (code == KVR_EXIT_OK)
@@ -128,7 +133,7 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
             code = load_plugins(&call.plugins);
         if (code == KVR_EXIT_OK)
             code = cmd->run(&call);
-        if (!cmd->hidden) /* a worker's answer reports them itself */
+        if (!cmd->hidden) /* a worker reports losses of JSON members in its answer */
             code = tell_losses(code);
     }
     free(words);
@@ -185,13 +190,15 @@ static int dispatch(int argc, char **argv)
  * cores that other threads need: rollouts of half a second took up to 30 s on a busy machine. With
  * no spinning at all, threads sleep at each barrier, and two threads computed attention on BF16
  * tiles more slowly than one thread. The limit of 1500 spin iterations takes 30 to 60 us. libgomp
- * reads the limit when it is loaded, so the program executes itself again. */
+ * reads the limit GOMP_SPINCOUNT when it is loaded, so the program sets the variable and executes
+ * itself again. */
 static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
         return;
     if (setenv("GOMP_SPINCOUNT", "1500", 1) == 0)
-        execv("/proc/self/exe", argv); /* without /proc: the default limit stays */
+        execv("/proc/self/exe", argv); /* returns only if /proc is missing; libgomp then spins by
+                                        * its default limit */
 }
 
 /* If one of the standard descriptors is closed, the next opened file would get its number and
@@ -222,8 +229,8 @@ int main(int argc, char **argv)
     hold_signals(true);
     fill_standard_files();
     limit_spinning(argv);
-    /* With both signals ignored, write() fails with EPIPE (closed pipe) or EFBIG (file size limit).
-     */
+    /* Ignores SIGPIPE and SIGXFSZ, so that write() fails with EPIPE (closed pipe) or EFBIG (file
+     * size limit) instead of ending the process. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     return finish(dispatch(argc, argv));

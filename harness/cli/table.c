@@ -1,4 +1,4 @@
-/* table.c - prints JSON objects as a text table, with the values of --json. */
+/* table.c - prints the JSON objects that --json would print as a text table. */
 #include <math.h>
 #include <string.h>
 

@@ -12,7 +12,7 @@ struct synth {
     const struct kvr_trace_opts *o;
     struct kvr_trace *like; /* trace to imitate (--like); NULL: use the options */
     struct kvr_trace_info info;
-    struct kvr_geometry geo; /* preset; its name is stored as the model name */
+    struct kvr_geometry geo; /* dimensions of --preset; geo.name becomes the model name */
     char source[160];
     int passes;
 };

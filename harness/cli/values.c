@@ -14,7 +14,7 @@
 #include "metrics/metric.h"
 
 static const struct {
-    const char *command, *option; /* command "*": any; option "": arguments */
+    const char *command, *option; /* command "*": every command; option "": positional arguments */
     const char *kind;
 } rows[] = {
     { "*", "method", "methods" },      { "*", "against", "methods" },

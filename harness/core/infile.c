@@ -45,7 +45,8 @@ enum kvr_status kvr_infile_open(FILE **out, const char *path)
     *out = NULL;
     if (stat(path, &sb) != 0)
         return fail(path, errno);
-    KVR_TRY(check(path, &sb, true)); /* opening some devices would have side effects */
+    KVR_TRY(check(path, &sb, true)); /* before open(), because opening a device (such as a tape) can
+                                      * have side effects */
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return fail(path, errno);
@@ -66,8 +67,8 @@ static enum kvr_status wrong_encoding(const char *path, const char *encoding, co
                     encoding, mark);
 }
 
-/* Skips a UTF-8 byte order mark at the start of the file, and refuses the marks of UTF-16 and
- * UTF-32. All other bytes are put back. */
+/* Skips a UTF-8 byte order mark at the start of the file. Fails if the file starts with a UTF-16 or
+ * UTF-32 mark. Pushes all other bytes back into the stream. */
 static enum kvr_status skip_mark(FILE *f, const char *path)
 {
     int c[4], n = 0;

@@ -46,7 +46,8 @@ enum {
                1 << KVR_ISA_OF_AMX_INT8
 };
 
-static char refusal[160]; /* why AMX is refused; written before cpu_can() stores its result */
+static char refusal[160]; /* why the kernel refuses AMX; detect() writes it before cpu_can()
+                           * publishes the mask to other threads */
 
 /* Requests permission to use AMX tiles, which Linux grants to each process on request
  * (Documentation/arch/x86/xstate.rst). */
@@ -174,7 +175,8 @@ const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa))
     return buf;
 }
 
-/* Returns the last usable variant. Variants are ordered from narrow to wide vectors. */
+/* Returns the last variant that the CPU and this build support. Later variants use more capable
+ * instruction sets. */
 static enum kvr_isa best(void)
 {
     enum kvr_isa isa = KVR_ISA_OF_PORTABLE;
