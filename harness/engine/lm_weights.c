@@ -43,7 +43,8 @@ static enum kvr_status same_real(const struct loader *l, const char *key, double
     return KVR_OK;
 }
 
-/* Refuses files whose metadata describes another network with the same tensors. */
+/* Refuses files whose metadata differs from config.json or names an unsupported feature. The shapes
+ * of the tensors alone do not show this. */
 static enum kvr_status check_metadata(const struct loader *l)
 {
     static const char *const foreign[] = { "llama.rope.scaling.type", "llama.expert_count",

@@ -80,7 +80,8 @@ static struct pair *find(const struct kvr_lora *a, const char *name)
     return NULL;
 }
 
-/* Adds a factor to the adapter, which becomes the owner of `name`. */
+/* Adds the factor t of the weight `name` to the adapter; `half` is A or B. The function takes
+ * ownership of `name`. */
 static enum kvr_status add(struct kvr_lora *a, char *name, int half, const struct kvr_weight *t)
 {
     struct pair *p = find(a, name);
@@ -88,7 +89,7 @@ static enum kvr_status add(struct kvr_lora *a, char *name, int half, const struc
     if (p) {
         free(name);
     } else {
-        p = &a->pair[a->n++]; /* the array has room for every pair */
+        p = &a->pair[a->n++]; /* the array has an entry per tensor */
         *p = (struct pair){ .name = name };
     }
     if (p->half[half])
@@ -130,7 +131,8 @@ static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
     for (int i = 0; i < a->n; i++) {
         const struct pair *p = &a->pair[i];
 
-        assert(p->half[A] || p->half[B]); /* add() creates a pair with one factor */
+        /* add() creates no pair without a factor */
+        assert(p->half[A] || p->half[B]);
         if (!p->half[A] || !p->half[B])
             return kvr_fail(KVR_EFORMAT, "%s: LoRA tensor '%s' has no matching %s", path,
                             p->half[p->half[A] ? A : B]->name, p->half[A] ? "lora_B" : "lora_A");

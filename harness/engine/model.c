@@ -82,8 +82,8 @@ static enum kvr_status check_finite(const struct loader *l, const char *name, co
     return KVR_OK;
 }
 
-/* Loads a tensor as F32: reads it into host memory, or generates random weights in device
- * memory. */
+/* Loads a tensor as F32. A tensor of the file is read into host memory; random weights are
+ * generated in device memory. */
 static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
                                 const int64_t *shape, struct kvr_buf *to)
 {
@@ -245,7 +245,7 @@ struct paths {
     char *lora; /* NULL: none */
 };
 
-/* State of a hash that is computed from the hashes of several files. */
+/* Hash of several files, computed from the hash of each file. */
 struct files_hash {
     struct kvr_sha256 h;
     /* `cheap`: large files are not read, so only remembered hashes of them are used. `unknown`: a
@@ -265,8 +265,8 @@ static enum kvr_status hash_file(struct files_hash *f, const char *path)
     return kvr_sha256_add(&f->h, hex, strlen(hex));
 }
 
-/* Whether a decoder other than the VAE was requested whose file is missing. Only a memory plan
- * allows this. */
+/* Whether the user requested a decoder other than the VAE, and the decoder's file is missing. Only
+ * a memory plan allows this. */
 static bool lacks_decoder(const struct kvr_model *m)
 {
     return m->decoder != KVR_DECODER_VAE && !m->vae;
@@ -312,7 +312,8 @@ static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *
 }
 
 /* Computes the hash of the stamps (inode, size and times) of the files that hash_files() hashes.
- * `out` [KVR_SHA256_HEX] is empty if a file could change without a change of its stamp. */
+ * `out` [KVR_SHA256_HEX] is empty if a file is missing or has a timestamp less than two seconds
+ * old: a later write could leave such a file's stamp unchanged. */
 static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths *p, char *out)
 {
     struct kvr_sha256 h;
@@ -337,9 +338,9 @@ static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths
     return kvr_sha256_close(&h, out);
 }
 
-/* Computes the hash of the model's files. `before` is their stamp from before they were opened. If
- * the stamp has not changed since, the hash belongs to the loaded bytes. Otherwise m->stamp is
- * empty. */
+/* Computes the hash of the model's files. `before` is the files' stamp (stamp_files()) from before
+ * they were opened. If the stamp has not changed since, the hash belongs to the loaded bytes.
+ * Otherwise m->stamp is empty. */
 static enum kvr_status identify(struct kvr_model *m, const struct paths *p, const char *before,
                                 const struct kvr_model_use *use)
 {
@@ -373,7 +374,7 @@ static enum kvr_status lm_paths_make(struct paths *p, const char *dir,
 }
 
 /* Sets *out to the path of the first file of `names` that exists in `dir`. If none exists, *out is
- * the path of `otherwise`, or NULL if `otherwise` is NULL. */
+ * the path of the file `otherwise` in `dir`, or NULL if `otherwise` is NULL. */
 static enum kvr_status first_there(const char *dir, const char *const *names, const char *otherwise,
                                    char **out)
 {
@@ -437,7 +438,7 @@ static enum kvr_status paths_make(struct paths *p, const char *dir, bool may_lac
     return KVR_OK;
 }
 
-/* Finds the adapter that the user requests, or else the adapter of the config. */
+/* Finds the LoRA adapter: the file that the user gives, or else the file that config.json names. */
 static enum kvr_status find_lora(struct paths *p, const char *dir, const struct kvr_model_config *c,
                                  const struct kvr_model_use *use)
 {
@@ -473,7 +474,7 @@ enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out)
 }
 
 /* Finds the file of the requested decoder. The file of the default decoder, the VAE, may be
- * missing. Then the cost of the VAE is known, but it cannot decode pixels. */
+ * missing. Without the file, kvreel can still compute the VAE's cost, but cannot decode pixels. */
 static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
                                     const struct kvr_model_use *use)
 {

@@ -335,8 +335,8 @@ static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config
     return keep_text(file, &c->lora.file);
 }
 
-/* Reads the config of a language model. A chunk is a latent frame of one token, which one pass
- * computes. */
+/* Reads the config of a language model. Its chunk is one token: one latent frame of 1 x 1, with one
+ * denoising step. */
 static enum kvr_status read_lm(const struct reader *r, struct kvr_model_config *c)
 {
     c->is_lm = true;

@@ -69,7 +69,8 @@ void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v)
         }
 }
 
-/* Computes attention of m <= ROWS queries of one head, whose rows are `width` elements apart. */
+/* Computes attention of m <= ROWS queries of head h. Rows of q and of out are `width` elements
+ * apart. */
 static void attend_rows(const struct kvr_cross *c, int h, int m, int64_t width, const float *q,
                         float *out)
 {
@@ -93,7 +94,8 @@ static void attend_rows(const struct kvr_cross *c, int h, int m, int64_t width, 
         sum[i] = 0;
     }
     memset(acc, 0, (size_t)(m * dp) * sizeof *acc);
-    for (int j = 0; j < KVR_BF16_STEP; j++) /* masks padding among the last KVR_BF16_STEP keys */
+    /* only the last KVR_BF16_STEP keys may be padding, whose scores become -infinity */
+    for (int j = 0; j < KVR_BF16_STEP; j++)
         bias[j] = deep - KVR_BF16_STEP + j < n ? 0 : -INFINITY;
     for (int t = 0; t < deep; t += WIDE) {
         const int here = deep - t < WIDE ? deep - t : WIDE;

@@ -97,8 +97,9 @@ static void unpatchify(struct kvr_dev *dev, const struct kvr_patching *p, const 
     kvr_unpatchify_cuda(kvr_dev_stream(dev), p, in, x);
 }
 
-/* Describes the prompt's keys and values for tensor-core attention in *out. Returns false if the
- * device or shape is unsupported, so that the prompt stays in F32. */
+/* Sets *out to the prompt's keys and values in BF16, for cross-attention on tensor cores. Returns
+ * false if tensor cores do not support the device, shape or compute type. Then the prompt's keys
+ * and values stay in F32. */
 static bool on_tensor_cores(struct kvr_dev *dev, const struct kvr_cross *c,
                             struct kvr_attend_mma_span *out)
 {

@@ -20,8 +20,8 @@ struct moments {
     float mean, inv; /* inv = 1 / sqrt(variance + eps) */
 };
 
-/* Returns the sum of (x[i] - mean)^power over a row, for power 1 or 2. SUMS separate accumulators
- * hide the four-cycle latency of an addition. */
+/* Returns the sum of (x[i] - mean)^power over a row, for power 1 or 2. SUMS independent
+ * accumulators hide the latency of floating-point additions, about four cycles. */
 enum { SUMS = 4 };
 
 INLINE float row_sum(const float *x, int d, float mean, int power)
@@ -114,9 +114,9 @@ static void rms_norm(struct kvr_dev *dev, const struct kvr_rows *r, const float 
 /* ---- positions ------------------------------------------------------------------------ */
 
 #if KVR_ISA_AVX2
-/* Rotates PAIRS channel pairs, from v on, in every head of a token, so that the angles are loaded
- * once. With x = (a, b, ...) and swapped(x) = (b, a, ...), the result (a cos - b sin, a sin + b
- * cos, ...) is x cos + swapped(x) (-sin, sin, ...). */
+/* Rotates (RoPE) PAIRS channel pairs, from v[0] on, in every head of a token. All heads have the
+ * same angles, which are loaded once. With x = (a, b, ...) and swapped(x) = (b, a, ...), the result
+ * (a cos - b sin, a sin + b cos, ...) is x cos + swapped(x) (-sin, sin, ...). */
 INLINE void rotate_pairs(int n_heads, int head_dim, const double *co, const double *si, float *v)
 {
     halves ones;
@@ -136,8 +136,8 @@ INLINE void rotate_pairs(int n_heads, int head_dim, const double *co, const doub
     }
 }
 
-/* Rotates as many of a token's c channel pairs as fill whole registers, and returns their
- * number. */
+/* Rotates channel pairs in every head of a token, PAIRS at a time as fill a register, and returns
+ * the number of rotated pairs per head. The caller rotates the rest of the c pairs. */
 static int rotate_whole(int n_heads, int head_dim, int c, const double *co, const double *si,
                         float *row)
 {
@@ -148,8 +148,8 @@ static int rotate_whole(int n_heads, int head_dim, int c, const double *co, cons
     return p;
 }
 #else
-/* With two doubles per register, this function rotates nothing: the compiler's loop over single
- * pairs is equally fast. */
+/* Without AVX2, a register has only two doubles. This function then rotates nothing, because
+ * rope()'s loop over single pairs is equally fast. */
 static int rotate_whole(int n_heads, int head_dim, int c, const double *co, const double *si,
                         float *row)
 {
@@ -210,7 +210,8 @@ static void add(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, c
     }
 }
 
-/* GELU: 0.5 u (1 + tanh z) = u / (1 + e^(-2z)), z = sqrt(2/pi) (u + 0.044715 u^3). */
+/* GELU of u by the tanh approximation: 0.5 u (1 + tanh z) = u / (1 + e^(-2z)) with
+ * z = sqrt(2/pi) (u + 0.044715 u^3). */
 INLINE vec gelu_of(vec u)
 {
     const float a = -2.0f * 0.7978845608028654f, b = a * 0.044715f;
@@ -223,8 +224,8 @@ INLINE vec silu_of(vec u)
     return u / (1.0f + exp_fast(-u));
 }
 
-/* Computes y = of(x) for n values. The last values are also computed by a vector, so that a result
- * does not depend on its position. */
+/* Applies the function `of` to n values: y[i] = of(x[i]). The last n % W values are padded to
+ * a vector, so that a result does not depend on the value's index. */
 INLINE void each(vec (*of)(vec), int64_t n, const float *x, float *y)
 {
     int64_t i = 0;

@@ -21,8 +21,8 @@ struct run {
     int64_t frame_elems, n;    /* latent values per frame and per chunk */
     float *x, *x0, *out, *eps; /* sample, predicted x0, flow and noise [n], in device memory */
     struct kvr_unipc unipc;
-    /* State of UniPC. `from` is the sample from which x was predicted. m has x0 of the chunk's last
-     * three steps, newest first. */
+    /* State of UniPC. `from` is the sample from which UniPC's predictor computed the sample x. m
+     * has x0 of the chunk's last three steps, newest first. */
     float *from, *m[3];
     float *first;   /* given first frame of the video [frame_elems], or NULL if it is generated */
     int32_t *flag;  /* nonzero if a value of x0 is not finite, in device memory */
@@ -33,7 +33,7 @@ struct run {
 static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const float *x, float t,
                                float *out)
 {
-    float times[64]; /* frames_per_chunk is at most 64 */
+    float times[64]; /* timestep of each frame; a chunk has at most 64 frames */
 
     for (int f = 0; f < pass->n_frames; f++)
         times[f] = t;
@@ -133,7 +133,7 @@ static enum kvr_status renoise(struct run *r, const struct kvr_pass *pass, bool 
 
     KVR_TRY(draw(r, pass, step, r->eps));
     if (forced)
-        /* r->out is unused, since x0 has been computed */
+        /* r->out is free: x0 has already been computed from the flow in it */
         KVR_TRY(take_forced(r, pass, step, r->out));
     r->ops->renoise(r->dev, r->n, forced ? r->out : r->x0, r->eps, r->schedule.renoise[step + 1],
                     r->x);

@@ -12,9 +12,10 @@
 enum { TABLE = 1000 };
 
 /* Returns u_i = 1 - i/1000 with the F32 rounding of the reference implementation. Every eighth
- * entry is computed from the nearer end of the table. The seven entries after it add multiples of
- * the step. This rounding reproduces the recorded tables. Another order changes sigma by up to 2e-7
- * and a timestep by up to 2e-4. */
+ * entry is computed from 1 downward in the first half of the table, and from 0 upward in the second
+ * half. The seven entries after it add multiples of -1/1000 to it. The result equals the tables
+ * recorded from the reference. Another order of operations changes sigma by up to 2e-7 and a
+ * timestep by up to 2e-4. */
 static float grid(int i)
 {
     const float step = -1.0f / TABLE;
@@ -25,7 +26,7 @@ static float grid(int i)
     return base + (float)(i - first) * step;
 }
 
-/* First entry u_0 of LightX2V's table, whose timesteps are truncated to integers. */
+/* LightX2V's table multiplies u_i by this factor and truncates the timesteps to integers. */
 static const float whole_begin = 0.999f;
 
 static void make_table(struct kvr_schedule *s, const struct kvr_model_config *c)
@@ -92,14 +93,14 @@ float kvr_schedule_sigma(const struct kvr_schedule *s, float t)
     return s->table_sigma[kvr_schedule_index(s, t)];
 }
 
-/* --- by name ---------------------------------------------------------------------------- */
+/* --- choosing a schedule by name -------------------------------------------------------- */
 
 static const struct named {
     const char *name;
     double shift;
     enum kvr_timesteps timesteps;
     bool rounded;
-    double steps[KVR_MAX_STEPS]; /* unused entries are 0 */
+    double steps[KVR_MAX_STEPS]; /* decreasing; 0 ends the list */
 } named[] = {
 #define SCHEDULE(name, shift, timesteps, rounded, ...)                                             \
     { name, shift, KVR_TIMESTEPS_##timesteps, rounded, { __VA_ARGS__ } },
@@ -123,7 +124,8 @@ static void put(struct kvr_model_config *c, const struct named *n)
         c->steps[c->n_steps] = n->steps[c->n_steps];
 }
 
-/* Parses a shift, a number with at most four digits after the decimal point. */
+/* Parses an optional timestep shift "SHIFT:", and advances *text past it. SHIFT must be spelt as
+ * printf's %g prints it. Without a colon in the text, *shift is 0. */
 static bool parse_shift(const char **text, double *shift)
 {
     const char *colon = strchr(*text, ':');
@@ -141,7 +143,8 @@ static bool parse_shift(const char **text, double *shift)
     return true;
 }
 
-/* Parses a list of denoising steps after an optional shift. Without a shift, out->shift is 0. */
+/* Parses decreasing denoising steps after an optional shift, as in "5:1000-750-500-250". Without a
+ * shift, out->shift is 0. */
 static bool parse_list(const char *text, struct named *out)
 {
     int n = 0;

@@ -27,7 +27,7 @@ struct kvr_tune {
     char head[LINE], why[LINE], words[3 * LINE];
     struct entry *entry;
     int n, cap, n_kept; /* n_kept: number of entries that this process added */
-    bool written;       /* the file exists and begins with `head` */
+    bool written;       /* the file exists, and its header line is `head` */
 };
 
 static enum kvr_status add(struct kvr_tune *t, const char *what, int choice)

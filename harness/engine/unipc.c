@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* Largest of the 1000 sigmas of the training schedule, 0.999. Wan's scheduler stores it as F32,
- * which is 1.3e-8 larger than 0.999. Otherwise timesteps that are integers, such as 666 in a
- * schedule of 6 steps, would be truncated to 665. */
+ * which is 1.3e-8 larger than 0.999. With 0.999 in F64, timesteps that are exactly integers, such
+ * as 666 in a schedule of 6 steps, would be truncated to 665. */
 static const double sigma_max = (double)0.999F;
 
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift)
@@ -47,7 +47,7 @@ struct kvr_unipc_weights kvr_unipc_predict(const struct kvr_unipc *u, int i)
     e = expm1(-h);
     if (order(u, i) == 1)
         return (struct kvr_unipc_weights){ .x = sigma / u->sigma[i], .now = -alpha * e };
-    /* coefficient of m_(i-1) - m_i, where m_i is x0 of step i */
+    /* weight of m_(i-1) - m_i in the predictor of order 2; m_i is x0 of step i */
     half = -alpha * e / 2 * h / (lambda(u, i - 1) - lambda(u, i));
     return (struct kvr_unipc_weights){ .x = sigma / u->sigma[i],
                                        .now = -alpha * e - half,
@@ -67,7 +67,8 @@ struct kvr_unipc_weights kvr_unipc_correct(const struct kvr_unipc *u, int i)
         w.before -= w.now;
         return w;
     }
-    /* The corrector is exact for x0 of degree 2 in lambda if rho_old + rho_new = b1 and r rho_old +
+    /* The corrector multiplies (m_(i-2) - m_(i-1)) / r by rho_old and m_i - m_(i-1) by rho_new. It
+     * is exact for x0 of degree 2 in lambda, which requires rho_old + rho_new = b1 and r rho_old +
      * rho_new = b2. */
     r = (lambda(u, i - 2) - lambda(u, i - 1)) / h;
     b1 = (e / -h - 1) / e;
@@ -80,7 +81,7 @@ struct kvr_unipc_weights kvr_unipc_correct(const struct kvr_unipc *u, int i)
     return w;
 }
 
-/* --- by name ---------------------------------------------------------------------------- */
+/* --- choosing a sampler by name --------------------------------------------------------- */
 
 const char *const kvr_sampler_names[] = { "model", "renoise", "unipc", NULL };
 

@@ -14,8 +14,8 @@
 #include "harness/files/weights/weights.h"
 
 /* Bounds of the relative L2 error of embeddings. `parity` is for equal weights, where F32
- * arithmetic differs from F64 by 2.2e-7. `rounded` is for an encoder with BF16 weights and a
- * recording with unrounded weights, which differ by 4.6e-3. */
+ * arithmetic differs from F64 by 2.2e-7. `rounded` is for an encoder with BF16 weights and
+ * embeddings recorded with unrounded weights; the embeddings differ by 4.6e-3. */
 static const struct kvr_tolerance parity = { 1e-5, INFINITY };
 static const struct kvr_tolerance rounded = { 2e-2, INFINITY };
 
@@ -144,9 +144,9 @@ static enum kvr_status is_rounded(const char *path, bool *out)
     return KVR_OK;
 }
 
-/* Compares an encoder with the recordings of its type of weights. If `alone`, the folder has no
- * other encoder. Then an encoder with BF16 weights is also compared with the recordings of
- * unrounded weights. */
+/* Compares an encoder's embeddings with the embeddings recorded with weights of the same type, BF16
+ * or unrounded. If `alone`, `path` is the model folder's only encoder. Then an encoder with BF16
+ * weights is also compared with the embeddings recorded with unrounded weights. */
 static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *f,
                                      struct kvr_dev *dev, const char *path, bool alone)
 {

@@ -242,8 +242,8 @@ static enum kvr_status repair_line(struct kvr_points *line, bool unescape)
     return KVR_OK;
 }
 
-/* Repairs all lines. From the first line with a '<' on, character references are not decoded,
- * because they may be part of markup. */
+/* Repairs all lines. In the first line that contains '<' and in all later lines, this function does
+ * not decode HTML character references, because they may be part of markup. */
 static enum kvr_status repair_lines(struct kvr_points *to, const struct kvr_points *from)
 {
     bool unescape = true;

@@ -82,8 +82,8 @@ static size_t number_at(const uint32_t *at, size_t n, uint32_t *c, bool *closed)
     return *closed ? i + 1 : i;
 }
 
-/* Copies the possible name of a reference after its ampersand: up to `most` characters, and a
- * semicolon if it follows. Returns the length of the name. */
+/* Copies the characters after the ampersand at[0] that may name a reference: up to `most`
+ * characters, and a semicolon if one follows them. Returns the number of copied characters. */
 static size_t name_at(const uint32_t *at, size_t n, size_t most, char name[MAX_NAME + 2])
 {
     size_t i = 1;
@@ -137,8 +137,8 @@ enum kvr_status kvr_html_unescape(struct kvr_points *to, const struct kvr_points
     return KVR_OK;
 }
 
-/* Returns the length of a reference that consists of '&', an optional '#', up to 24 letters and
- * digits, and a semicolon. Returns 0 if no such reference begins at `at`. */
+/* Returns the length of the reference at `at`: '&', an optional '#', 1 to 24 letters and digits,
+ * and a semicolon. Returns 0 if no such reference begins there. */
 static size_t whole_at(const uint32_t *at, size_t n, char name[MAX_WHOLE + 2])
 {
     const size_t from = n > 1 && at[1] == '#' ? 2 : 1;

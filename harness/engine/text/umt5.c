@@ -30,11 +30,12 @@ struct kvr_umt5 {
 struct work {
     struct kvr_umt5 *e;
     const struct kvr_umt5_text *texts;
-    int n_texts, longest;
-    int64_t n; /* number of tokens of all texts */
-    int layer; /* current layer, or -1 after the last layer */
+    int n_texts, longest; /* longest: number of tokens of the longest text */
+    int64_t n;            /* number of tokens of all texts */
+    int layer;            /* current layer, or -1 after the last layer */
     struct kvr_buf buf, scores;
-    struct kvr_buf near;    /* position biases of the layer by distance, [heads, 2 longest - 1] */
+    /* the layer's biases of relative positions 1 - longest .. longest - 1, [heads, 2 longest - 1] */
+    struct kvr_buf near;
     float *x, *h;           /* [n, dim] */
     float *q, *k, *v, *ctx; /* [n, attention] */
     float *gate, *up;       /* feed-forward rows [n, ffn], in the memory of q */
@@ -178,7 +179,8 @@ void kvr_umt5_tap(struct kvr_umt5 *e, kvr_umt5_tap_fn *fn, void *ctx)
     e->tap_ctx = ctx;
 }
 
-/* Passes data in device memory to the tap. */
+/* Passes data in device memory to the caller's function for intermediate results,
+ * kvr_umt5_tap(). */
 static enum kvr_status show(const struct work *w, const char *what, const float *data, int64_t n)
 {
     struct kvr_buf host = { 0 };
@@ -292,14 +294,15 @@ int kvr_umt5_bucket(int d, int n_buckets)
 
     if (distance < exact)
         return base + distance;
-    /* F32 arithmetic, as in training. */
+    /* computed in F32 as in training, so that every distance has the same bucket as there */
     far = exact + (int)(logf((float)distance / (float)exact) /
                         (float)log((double)MAX_DISTANCE / exact) * (float)(half - exact));
     return base + (far < half - 1 ? far : half - 1);
 }
 
-/* Expands the layer's table of position biases to one row per head, indexed by distance. All texts
- * of the call use these rows. */
+/* The layer's table has a bias for each bucket of relative positions and head. This function
+ * expands the table to one row per head, indexed by relative position. All texts of the call use
+ * these rows. */
 static enum kvr_status spread(struct work *w)
 {
     const struct kvr_umt5_sizes *s = &w->e->s;
@@ -408,8 +411,8 @@ static size_t buffer_floats(const struct kvr_umt5_sizes *s, int64_t n)
     return (size_t)n * (2 * (size_t)s->dim + wide);
 }
 
-/* Allocates the buffers of a call. q, k, v and ctx of attention share memory with gate and up of
- * the feed-forward layer. */
+/* Allocates the buffers of a call of kvr_umt5_encode(). The attention layer's q, k, v and ctx share
+ * memory with the feed-forward layer's gate and up. */
 static enum kvr_status open_work(struct work *w)
 {
     const size_t threads = kvr_dev_in_host(w->e->dev) ? (size_t)omp_get_max_threads() : 0;

@@ -206,7 +206,8 @@ static enum kvr_status decompose(struct kvr_points *to, uint32_t c)
     }
     if (!s)
         return kvr_points_add(to, c);
-    KVR_TRY(decompose(to, s->first)); /* at most 3 nested calls, the maximum in the table */
+    /* at most 3 nested calls, for the deepest decomposition in the table */
+    KVR_TRY(decompose(to, s->first));
     return s->second ? decompose(to, s->second) : KVR_OK;
 }
 
@@ -241,7 +242,9 @@ static uint32_t compose_pair(uint32_t a, uint32_t b)
 static void compose(struct kvr_points *p)
 {
     size_t starter = 0, n = 0;
-    int last = -1; /* combining class of the last uncomposed mark after the starter, or -1 */
+    /* p->at[starter] is the last base character. `last` is the combining class of the last mark
+     * after it that was not composed with it, or -1 if there is none. */
+    int last = -1;
     bool has = false;
 
     for (size_t i = 0; i < p->n; i++) {
@@ -293,7 +296,7 @@ enum kvr_status kvr_points_compose(struct kvr_points *p)
     return KVR_OK;
 }
 
-/* --- single characters ------------------------------------------------------------------ */
+/* --- widths and spaces ------------------------------------------------------------------ */
 
 enum kvr_status kvr_points_add_usual(struct kvr_points *p, uint32_t c)
 {

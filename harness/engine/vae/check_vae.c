@@ -15,13 +15,14 @@
 #include "harness/engine/vae/encoder.h"
 #include "harness/engine/vae/vae.h"
 
-/* Bounds of the relative L2 error and of the maximum absolute error in F32. Decoding in F32 differs
- * from F64 by 1e-6. The decoder is always checked in F32, and also in BF16 if linear layers compute
- * in BF16. */
+/* Bounds of the relative L2 error and of the maximum absolute error of F32 outputs against the
+ * recorded tensors. Decoding in F32 differs from decoding in F64 by a relative L2 error of 1e-6.
+ * The decoder is always checked in F32, and also in BF16 if linear layers compute in BF16. */
 static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
 /* Bound of the BF16 error, relative to the F32 error. The F32 error shows how much a decoder's
  * weights amplify rounding errors, and BF16 rounding is 2^16 times coarser. The measured BF16
- * errors of recorded clips are a third of this bound, since sums are F32. */
+ * errors of recorded clips are only a third of this bound, because BF16 convolutions still sum in
+ * F32. */
 static const double bf16_by_f32 = 0x1p16;
 /* Bounds for 8-bit frames. Pixels are truncated to bytes, so a pixel near a whole number may differ
  * by one. */
@@ -48,7 +49,7 @@ struct clip {
     int seen;
     struct part part[MAX_PARTS];
     int n_parts;
-    enum kvr_status st; /* status of the taps */
+    enum kvr_status st; /* first error of tap(), which returns none itself */
 };
 
 static int64_t frame_floats(const struct clip *c)

@@ -12,10 +12,10 @@
 #include "harness/core/onednn.h"
 #include "harness/core/onednn_guard.h"
 
-/* Layers with at most NARROW channels have F64 sums. RMSNorm over few channels amplifies rounding
- * errors if all channels of a pixel are near 0. Such layers occur only in small models, where F64
- * sums take little time. In 24 random decoders of 2 and 4 channels, F64 sums reduce the error of a
- * clip by a factor of 3 to 4. */
+/* F32 layers with at most NARROW input and output channels have F64 sums. RMSNorm over few channels
+ * amplifies rounding errors if all channels of a pixel are near 0. Such layers occur only in small
+ * models, where F64 sums take little time. In 24 decoders with random weights and 2 or 4 channels,
+ * F64 sums reduce the error of a decoded clip by a factor of 3 to 4. */
 enum { STRIP_ROWS = 4, MAX_THREADS = 64, NARROW = 48 };
 
 struct context {
@@ -30,8 +30,8 @@ struct context {
 
 struct conv {
     struct kvr_conv base;
-    struct kvr_buf packed, bias; /* weights, for F64 sums [out, kernel, kernel, taps, in]; F32 bias
-                                  * [out] */
+    struct kvr_buf packed, bias; /* weights: F64 [out, kernel, kernel, taps, in] for F64 sums, else
+                                  * in oneDNN's layout; F32 bias [out] */
     dnnl_primitive_t p;          /* NULL if the layer has F64 sums */
     dnnl_memory_t weights, biases;
     dnnl_memory_t src[MAX_THREADS], dst[MAX_THREADS], scratch[MAX_THREADS];
@@ -290,7 +290,7 @@ static enum kvr_status build_narrow(struct conv *c, const float *weight, const f
 
     KVR_TRY(kvr_buf_alloc(&c->packed, r->base.dev, KVR_MEM_WEIGHTS, n * sizeof(double)));
     KVR_TRY(kvr_buf_alloc(&c->bias, r->base.dev, KVR_MEM_WEIGHTS, n_bias));
-    /* the weights are packed in the order of a strip's values */
+    /* for each output channel, weights [row, column, taps, in] are in the strip's order */
     kvr_conv_pack(s, &by, weight, store_f64, c->packed.p);
     memcpy(c->bias.p, bias, n_bias);
     for (int i = 0; i < r->n_threads; i++)
@@ -334,7 +334,8 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_context 
     if (!c)
         return kvr_fail(KVR_ENOMEM, "convolution: out of memory");
     c->base = (struct kvr_conv){ .context = context, .s = *s };
-    omp_set_num_threads(1); /* oneDNN's blocking depends on the number of threads */
+    /* oneDNN plans for this number of threads; run() executes a strip on one thread */
+    omp_set_num_threads(1);
     st = is_narrow(c) ? build_narrow(c, weight, bias) : build(c, weight, bias);
     omp_set_num_threads(threads);
     if (st != KVR_OK) {
@@ -348,7 +349,7 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_context 
 /* --- running ---------------------------------------------------------------------------- */
 
 /* Converts n elements of a frame to oneDNN's type, or writes zeros if `from` is NULL. Returns the
- * address after the last element. */
+ * address after the last element written. */
 static char *fill(const struct context *r, char *to, const void *from, int64_t i, int n)
 {
     const size_t bytes = (size_t)n * dnnl_data_type_size(r->type);
@@ -417,8 +418,8 @@ static dnnl_status_t run_strip(struct conv *c, const struct kvr_conv_frame *f, i
     return st;
 }
 
-/* Computes a strip of rows like run_strip(), but with F64 sums. A kernel row covers kernel * taps *
- * in consecutive values of the strip. */
+/* Computes a strip of rows like run_strip(), but with F64 sums. One row of a kernel multiplies
+ * kernel * taps * in consecutive values of the strip. */
 static void run_narrow(struct conv *c, const struct kvr_conv_frame *f, int y0, float *y, int thread)
 {
     const struct kvr_conv_shape *s = &c->base.s;

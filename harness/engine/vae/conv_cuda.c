@@ -5,16 +5,18 @@
  * In F32, weights are grouped by frame tap, as [taps, out, kernel, kernel, in]. y is initialized to
  * the bias, and cuDNN adds one tap after the other. kvreel's kernel skips taps without a frame.
  *
- * In BF16, cuDNN rounds y after every call, so one call must sum all taps. Therefore weights are
- * [out, kernel, kernel, taps, in], and the rows of the frames are interleaved in a buffer, in bands
- * of BAND_ROWS rows. A band stays in the L2 cache: it takes 31 MB for three taps of 96 channels and
- * a width of 832 pixels. Tensor cores need multiples of 8 channels, so the 3 output channels of the
- * head are padded.
+ * In BF16, every cuDNN call rounds y to BF16. To round only once, one call sums all taps, whose
+ * channels are concatenated. Therefore weights are [out, kernel, kernel, taps, in], and the taps'
+ * rows are copied to a buffer [row, x, taps, in], at most BAND_ROWS rows (a band) at a time. A band
+ * stays in the L2 cache: it takes 31 MB for three taps of 96 channels and a width of 832 pixels.
+ * Tensor cores need multiples of 8 channels, so the 3 output channels of the head are padded.
  *
- * Upsampled frames are copied in bands for both types.
+ * A convolution that upsamples its input also copies the upsampled rows to such bands, in F32 one
+ * tap at a time.
  *
- * When a convolution is opened, a trial computes it by both implementations from pseudo-random
- * numbers. cuDNN is used if the difference does not exceed that of reordered sums. */
+ * When a convolution is opened, a trial computes it by cuDNN and by kvreel's kernel from
+ * pseudo-random frames. cuDNN is used if the results differ by no more than sums in different order
+ * would. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +44,7 @@ struct context {
     struct kvr_conv_cudnn *lib; /* NULL: not available */
     struct kvr_buf work, band;  /* cuDNN's workspace; interleaved rows of a band */
     struct kvr_buf wide;        /* result rows with padded channels */
-    int n, n_own;               /* number of convolutions; of those by kvreel's kernels */
+    int n, n_own;               /* number of convolutions; number that use kvreel's kernels */
     char version[64], why[256]; /* why: first reason why a convolution does not use cuDNN */
     char library[512];          /* text for reports */
 };
@@ -51,8 +53,10 @@ struct conv {
     struct kvr_conv base;
     struct kvr_buf w, bias;
     struct kvr_conv_cudnn_plan *plan; /* NULL: kvreel's kernel */
-    int way, band;                    /* band: rows per band, or 0 for frames in place */
-    int padded;                       /* output channels as cuDNN computes them */
+    /* way: index of cuDNN's algorithm; band: rows per band, or 0 if cuDNN reads the frames without a
+     * copy */
+    int way, band;
+    int padded; /* output channels, rounded up to a multiple of 8 in BF16 */
 };
 
 static bool half(const struct kvr_conv_context *r)
@@ -161,8 +165,8 @@ static void channels_last(const struct kvr_conv_shape *s, const float *from, flo
     kvr_conv_pack(s, &by, from, store_f32, to);
 }
 
-/* Reorders weights [out, in, taps, k, k] to BF16 [padded, k, k, taps, in], with zeros for output
- * channels from `out` on. */
+/* Reorders weights [out, in, taps, k, k] to BF16 [padded, k, k, taps, in]. The weights of the last
+ * padded - out output channels are 0. */
 static void taps_last(const struct kvr_conv_shape *s, int padded, const float *from, kvr_bf16 *to)
 {
     const struct kvr_conv_strides by = kvr_conv_taps_last(s);
@@ -318,9 +322,10 @@ static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *f
     return st == KVR_EUNSUPPORTED ? kvr_fail_prefix(KVR_EINTERNAL, "decoder") : st;
 }
 
-/* ---- the library's agreement --------------------------------------------------------------- */
+/* ---- comparison of cuDNN with kvreel's kernel ---------------------------------------------- */
 
-/* Random frames, and the results of both implementations for them. */
+/* A trial: pseudo-random frames `x`, kvreel's output `own`, and cuDNN's output `theirs`. `furthest`
+ * has partial maxima of |theirs - own| and of the outputs' absolute values. */
 struct trial {
     struct kvr_buf x, own, theirs, furthest;
     struct kvr_conv_frame frames[MOST_TAPS];

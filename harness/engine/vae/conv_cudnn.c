@@ -93,7 +93,7 @@ static enum kvr_status check(const struct kvr_conv_cudnn *lib, int status, const
                     status);
 }
 
-/* ---- the library --------------------------------------------------------------------------- */
+/* ---- loading cuDNN ------------------------------------------------------------------------- */
 
 static enum kvr_status load(struct kvr_conv_cudnn *lib)
 {
@@ -142,7 +142,7 @@ void kvr_conv_cudnn_close(struct kvr_conv_cudnn **plib)
     *plib = NULL;
 }
 
-/* ---- a plan for one shape ------------------------------------------------------------------ */
+/* ---- convolution plan for one shape -------------------------------------------------------- */
 
 static enum kvr_status describe(struct kvr_conv_cudnn_plan *p, const struct kvr_conv_cudnn_shape *s)
 {

@@ -21,8 +21,9 @@ struct drawn {
     struct kvr_st_item item[MAX_TENSORS];
 };
 
-/* Adds a tensor to the list. kvr_draw_tensor() generates its values for a tensor with the first
- * n_random extents. n_random is 1 for biases and for gains; all values of a gain are 1. */
+/* Adds a tensor to the list. kvr_draw_tensor() generates the values from the first n_random extents
+ * of the shape; the other extents are 1. n_random is 1 for biases and gains. All values of a gain
+ * are 1. */
 static enum kvr_status add(struct drawn *d, const char *layer, const char *suffix, int n_random,
                            int n_dims, const int64_t *shape)
 {
@@ -54,7 +55,8 @@ static enum kvr_status add_weight(struct drawn *d, const char *layer, int n_dims
     return add(d, layer, ".weight", n_dims, n_dims, shape);
 }
 
-/* Adds a convolution over time and space, or over a single frame if `flat`. */
+/* Adds the weight and bias of a convolution over time and space, or of a 2D convolution if
+ * `flat`. */
 static enum kvr_status add_conv(struct drawn *d, const char *layer, bool flat, int in, int out,
                                 int taps, int kernel)
 {
@@ -120,9 +122,9 @@ static enum kvr_status list_vae(struct drawn *d, const struct kvr_vae_layout *l,
 
 /* --- TAEHV ------------------------------------------------------------------------------- */
 
-/* Adds the tensors of a stage of the tiny decoder (tae.c), which begins at layer 3, 9 or 15. A
- * stage has three blocks, upsampling without weights, a pointwise convolution that makes `times`
- * frames, and a convolution. */
+/* Adds the tensors of a stage of the tiny decoder (tae.c), whose first layer has the number
+ * `layer`. A stage has three blocks, upsampling without weights, a pointwise convolution that makes
+ * `times` frames from one frame, and a convolution to `next` channels. */
 static enum kvr_status list_stage(struct drawn *d, int layer, int width, int times, int next)
 {
     char name[NAME_LEN];

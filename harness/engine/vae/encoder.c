@@ -34,7 +34,7 @@ struct encoder {
     const struct kvr_ops *ops;
     const struct kvr_vae_ops *own;
     struct kvr_conv_context *context;
-    int base, h, w;                /* latent height and width */
+    int base, h, w;                /* base width in channels; latent height and width */
     struct kvr_buf x, a, b, enter; /* x: current frame; a, b: intermediate results; enter: input of
                                     * the level */
     struct kvr_buf scores, gamma, host;
@@ -51,8 +51,8 @@ static int64_t pixels(const struct encoder *e, int level)
     return (int64_t)(8 * e->h >> level) * (8 * e->w >> level);
 }
 
-/* Computes y, the convolution of the frame x with zeros as past frames. The function reads the
- * weights, and frees them at the end. */
+/* Computes y, the convolution `layer` of the frame x, with zeros as past frames. The function reads
+ * the layer's weights from the file and frees them at the end. */
 static enum kvr_status convolve(struct encoder *e, const char *layer, int level, int in, int out,
                                 int taps, int kernel, const float *x, float *y)
 {
@@ -76,7 +76,8 @@ static enum kvr_status convolve(struct encoder *e, const char *layer, int level,
     return st;
 }
 
-/* Applies a norm. The shape of its gain is the channels, followed by `n_ones` extents of 1. */
+/* Applies an RMSNorm with the gain `name`. In the file, the gain has the shape [channels, 1, ...]
+ * with `n_ones` ones. */
 static enum kvr_status norm(struct encoder *e, const char *name, int level, int channels,
                             int n_ones, bool silu, const float *x, float *y)
 {
@@ -99,7 +100,8 @@ static void add(struct encoder *e, int level, int channels, const float *y, floa
     e->ops->add(e->dev, &(struct kvr_rows){ pixels(e, level), channels, 1 }, y, NULL, 0, x);
 }
 
-/* Computes x = shortcut(x) + conv(silu(norm(conv(silu(norm(x)))))). */
+/* Runs a residual block on e->x: x becomes shortcut(x) + conv(silu(norm(conv(silu(norm(x)))))). The
+ * shortcut is the identity if in equals out, else a pointwise convolution. */
 static enum kvr_status block(struct encoder *e, const char *name, int level, int in, int out)
 {
     float *x = e->x.p, *one = e->a.p, *two = e->b.p;
@@ -122,8 +124,9 @@ static enum kvr_status block(struct encoder *e, const char *name, int level, int
     return KVR_OK;
 }
 
-/* Runs a level: two blocks and, except in the last level, downsampling by 2. The averaged input of
- * the level is added to the result. */
+/* Runs a level: two blocks and, except in the last level, downsampling by 2. The level's shortcut
+ * is added to the result: the level's input, which gather() averages to the output's shape if the
+ * level downsamples. */
 static enum kvr_status run_level(struct encoder *e, int level)
 {
     const struct level *l = &levels[level];
@@ -194,7 +197,7 @@ static enum kvr_status head(struct encoder *e, float *z)
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* Returns the floats of the largest intermediate frame, which is also the size of x. */
+/* Returns the number of floats of the largest frame that the buffers x, a, b and enter store. */
 static int64_t most_floats(const struct encoder *e)
 {
     const int last = 12 * e->base > 2 * CHANNELS ? 12 * e->base : 2 * CHANNELS;

@@ -1,9 +1,10 @@
 /* tae.c - the tiny decoder: its layers, the states of its blocks, and decoding frame by frame.
  *
  * Levels 0..3 are resolutions. A level has twice the height and width of the previous level. Each
- * of levels 0..2 has three blocks, a pointwise convolution that makes `times` frames from one
- * frame, and a convolution to the next level. The pointwise convolution is computed before the
- * upsampling, which gives the same result as the reverse order. */
+ * of levels 0..2 has a stage: three residual blocks, a pointwise convolution that makes 1 or 2
+ * frames from one frame, upsampling by 2, and a convolution to the next level. In the network,
+ * upsampling precedes the pointwise convolution. kvreel computes the pointwise convolution first,
+ * which gives the same result with fewer operations. */
 #include "harness/engine/vae/tae.h"
 
 #include <assert.h>
@@ -28,25 +29,27 @@ enum {
 
 const int kvr_tae_widths[LEVELS] = { 256, 128, 64, 64 };
 
-static const int times[STAGES] = { 1, 2, 2 };           /* output frames per input frame */
-static const int first_layer[STAGES] = { 3, 9, 15 };    /* layer number of a stage's first block */
-static const int frames_next[LEVELS] = { 1, 1, 2, 4 };  /* frames per later latent frame */
-static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* frames used of the first latent frame */
+static const int times[STAGES] = { 1, 2, 2 };        /* frames that stage i makes from one frame */
+static const int first_layer[STAGES] = { 3, 9, 15 }; /* layer number of a stage's first block */
+/* Number of frames that each level computes for a clip's first latent frame (frames_first), and for
+ * each later latent frame (frames_next). */
+static const int frames_next[LEVELS] = { 1, 1, 2, 4 };
+static const int frames_first[LEVELS] = { 1, 1, 2, 1 };
 
 struct block {
     struct kvr_conv *conv[3];
-    struct kvr_buf before; /* the previous frame, [h,w,width] */
+    struct kvr_buf before; /* previous frame of the level, [h, w, channels] */
 };
 
 struct stage {
     struct block block[BLOCKS];
     struct kvr_conv *grow, *space;
-    struct kvr_buf grown; /* [h, w, times, width] */
+    struct kvr_buf grown; /* output of `grow`, [h, w, times, channels] */
 };
 
 struct kvr_tae {
     struct kvr_dev *dev;
-    struct kvr_weights *file; /* NULL after the decoder is open */
+    struct kvr_weights *file; /* weights; NULL after they are loaded */
     const struct kvr_vae_ops *ops;
     struct kvr_conv_context *context;
     int h, w, width[LEVELS];
@@ -93,8 +96,9 @@ static void by_time(const struct kvr_conv_shape *s, const float *from, float *to
                        (size_t)kk * sizeof *to);
 }
 
-/* Reads a weight, and sets *rows to its last s->out rows. A weight with more rows belongs to a
- * decoder that makes more frames. */
+/* Reads a weight, and sets *rows to the weights of its last s->out output channels. A pointwise
+ * weight may have more: then it makes more frames per frame, and kvreel computes only the last of
+ * them. */
 static enum kvr_status read_last_rows(struct kvr_tae *t, const char *name,
                                       const struct kvr_conv_shape *s, struct kvr_array *out,
                                       const float **rows)
@@ -111,8 +115,8 @@ static enum kvr_status read_last_rows(struct kvr_tae *t, const char *name,
     return KVR_OK;
 }
 
-/* A loaded layer computes y = scale (w x + b) + shift. b is 0 if the layer has no bias in the
- * file. */
+/* A convolution with weights w and bias b is loaded so that it computes y = scale (w x + b) +
+ * shift. If `biased` is false, the file has no bias for the layer, and b is 0. */
 struct affine {
     bool biased;
     float scale, shift;
@@ -354,16 +358,16 @@ const char *kvr_tae_library(struct kvr_tae *t)
     return kvr_conv_context_library(t->context);
 }
 
-/* --- a frame ---------------------------------------------------------------------------- */
+/* --- decoding a latent frame ------------------------------------------------------------ */
 
 static enum kvr_status image(struct kvr_conv *c, const float *x, int stride, float *y)
 {
     return kvr_conv_run(c, &(struct kvr_conv_frame){ x, stride }, y);
 }
 
-/* Runs a block. If `seen` is false, the block's level has no previous frame yet, and the block uses
- * zeros instead. At higher levels, a latent frame becomes several frames. Only the first of them
- * may lack a previous frame. */
+/* Runs a block. Its first convolution reads the previous and the current frame of the level. If
+ * `seen` is false, the current frame is the clip's first at this level, and zeros replace the
+ * previous frame. */
 static enum kvr_status run_block(struct kvr_tae *t, struct block *b, int level, bool seen)
 {
     const int width = t->width[level];
@@ -391,9 +395,10 @@ static enum kvr_status run_head(struct kvr_tae *t)
                          t->frame_ctx);
 }
 
-/* Runs stage i on the current frame of its level, and the later stages on every resulting frame.
- * `seen` tells whether the level has a previous frame. Frames that are discarded skip the last
- * convolutions, which have no state. */
+/* Runs stage i on the current frame of level i, and then stage i + 1 on every frame that stage i
+ * makes. `seen` tells whether level i has a previous frame. A discarded frame skips the
+ * convolutions after the last stage's pointwise convolution: they have no state, so later frames do
+ * not need them. */
 static enum kvr_status run_stage(struct kvr_tae *t, int i, bool seen)
 {
     int width, wide;
@@ -442,9 +447,9 @@ enum kvr_status kvr_tae_decode(struct kvr_tae *t, const float *z, kvr_vae_frame_
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* Adds the bytes of weights and the FLOP of a convolution. It computes `first` frames for the first
- * latent frame, and `next` frames for each later latent frame. A bias counts even if the file has
- * none. */
+/* Adds the weight bytes and the FLOP of a convolution with `products` weights to *c. The
+ * convolution computes `first` frames of `area` pixels for the first latent frame, and `next` for
+ * each later latent frame. A bias counts even if the file has none. */
 static void count(struct kvr_vae_cost *c, double area, double products, int out, int first,
                   int next)
 {
