@@ -21,7 +21,8 @@ enum { RESERVE_BYTES = 256 * 1024, RESERVE_ALIGN = 16 };
 static _Alignas(RESERVE_ALIGN) unsigned char reserve[RESERVE_BYTES];
 static atomic_size_t reserve_used;
 static atomic_ulong n_losses;
-/* The library's earlier allocation functions, which take() and give_back() call. */
+/* Jansson's allocation functions before install_allocator() replaces them. take() and give_back()
+ * call them. */
 static json_malloc_t their_malloc = malloc;
 static json_free_t their_free = free;
 
@@ -46,7 +47,8 @@ static void give_back(void *p)
         their_free(p);
 }
 
-/* Runs before main(), so that every document is allocated by take(). */
+/* Replaces the allocation functions of Jansson before main(), so that take() allocates every
+ * document. */
 __attribute__((constructor)) static void install_allocator(void)
 {
     json_get_alloc_funcs(&their_malloc, &their_free);
@@ -116,7 +118,8 @@ const char *kvr_json_not_finite(const json_t *v)
     return NULL;
 }
 
-/* Replaces the tokens of `words` in place, except inside strings. */
+/* Replaces NaN, Infinity and -Infinity outside of JSON strings, in place, by the strings in
+ * `words`. */
 static void replace_words(char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

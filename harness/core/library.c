@@ -8,7 +8,7 @@
 
 /* Whether a text of dlerror() reports a lack of memory. Other errors have the form "OBJECT: REASON:
  * ERROR". If memory is exhausted, dlerror() returns NULL, a text without "OBJECT: ", or a text that
- * names the error. */
+ * contains "out of memory" or the message of ENOMEM. */
 static bool speaks_of_memory(const char *why)
 {
     return !why || !strstr(why, ": ") || strstr(why, "out of memory") ||

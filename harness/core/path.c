@@ -26,11 +26,11 @@ char *kvr_path_dir(const char *path)
 
     while (n > 1 && path[n - 1] == '/') /* trailing slashes */
         n--;
-    while (n > 0 && path[n - 1] != '/') /* the last part */
+    while (n > 0 && path[n - 1] != '/') /* the last component */
         n--;
     if (n == 0)
         return strdup(".");
-    while (n > 1 && path[n - 1] == '/') /* the slashes before it */
+    while (n > 1 && path[n - 1] == '/') /* the slashes before the last component */
         n--;
     return strndup(path, n);
 }
@@ -83,7 +83,7 @@ static enum kvr_status make_one(const char *path)
     if (mkdir(path, 0777) == 0)
         return KVR_OK;
     e = errno;
-    if (kvr_path_is_dir(path)) /* after mkdir(), so that both of two concurrent calls succeed */
+    if (kvr_path_is_dir(path)) /* tested after mkdir(), so that concurrent calls all succeed */
         return KVR_OK;
     return kvr_fail(e == ENOSPC || e == EDQUOT || e == EFBIG ? KVR_EFULL : KVR_EIO,
                     "%s: cannot create the directory: %s", path, strerror(e));

@@ -18,7 +18,7 @@ struct kvr_regex {
     int n;
     struct step *step; /* [n] */
     int *now, *next;   /* steps reached before and after a byte, [n] each */
-    int *seen, *stack; /* seen: `mark` of the last list with the step; stack: steps to follow */
+    int *seen, *stack; /* of follow(): `mark` of each step's last visit; steps to visit */
 };
 
 struct parse {
@@ -221,8 +221,8 @@ static enum kvr_status alternatives(struct parse *p)
         const int jump = p->r->n - 1;
 
         p->r->step[begin].other = p->r->n;
-        /* The function calls itself for each further alternative, so the depth limits the number of
-         * alternatives. */
+        /* Each further alternative is a recursive call, so the limit of the recursion depth also
+         * limits the number of alternatives. */
         if (++p->depth > KVR_REGEX_DEPTH)
             return kvr_fail(KVR_EINVAL,
                             "regular expression: more than the limit of %d alternatives",
@@ -281,7 +281,8 @@ void kvr_regex_close(struct kvr_regex **r)
 /* --- matching --------------------------------------------------------------------------- */
 
 /* Adds to `list` all BYTE_IN steps that can be reached from step `first` without reading a byte.
- * Returns true if DONE can be reached, which is a match. Every list has a different `mark`. */
+ * Returns true if DONE can be reached, which is a match. `mark` differs for every list. A step is
+ * skipped if seen[step] is `mark`, because the list already has its successors. */
 static bool follow(const struct kvr_regex *r, int first, int *list, int *n, int mark, bool begin,
                    bool end)
 {

@@ -1,5 +1,5 @@
 /* remember.c - stores computed values in a file of lines "WHAT KEY = VALUE". If several lines have
- * the same WHAT and KEY, the last one is valid. */
+ * the same WHAT and KEY, the last line overrides the others. */
 #include "harness/core/remember.h"
 
 #include <fcntl.h>

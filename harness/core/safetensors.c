@@ -88,8 +88,8 @@ static enum kvr_status read_shape(const struct kvr_st *f, json_t *spec, struct e
     return KVR_OK;
 }
 
-/* Computes the bytes of a tensor. Returns false if the product of its nonzero extents overflows,
- * even if another extent is 0: callers may multiply the extents in any order. */
+/* Computes the size of a tensor's data in bytes. Returns false if the product of its nonzero
+ * extents overflows, even if another extent is 0: callers may multiply the extents in any order. */
 static bool size_of(const struct entry *e, int64_t *n_bytes)
 {
     int64_t n = (int64_t)kvr_dtype_size(e->dtype);

@@ -15,7 +15,8 @@
 
 enum { HEADER_ALIGN = 8, WIDEST = 8 };
 
-/* Computes the bytes of a tensor. Returns false if an extent is negative or the size overflows. */
+/* Computes the size of a tensor's data in bytes. Returns false if an extent is negative or the size
+ * overflows. */
 static bool checked_bytes(const struct kvr_tensor *t, int64_t *n_bytes)
 {
     bool empty = false;

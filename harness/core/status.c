@@ -10,7 +10,8 @@
 enum { MESSAGE_MAX = 960 };
 static _Thread_local char message[MESSAGE_MAX];
 
-/* The parentheses prevent expansion of the macros of these names in tools/lint/analyzer.h. */
+/* The names of these functions are in parentheses, because tools/lint/analyzer.h defines macros
+ * with the same names. */
 enum kvr_status(kvr_fail)(enum kvr_status st, const char *fmt, ...)
 {
     char text[MESSAGE_MAX]; /* separate, since the arguments may point into `message` */

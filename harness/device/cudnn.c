@@ -220,8 +220,8 @@ static enum kvr_status add_tensors(const struct kvr_cudnn *c, struct kvr_cudnn_p
         { BELOW, KVR_CUDNN_FLOAT, VIRTUAL, square, square_steps },
         { POWERS, KVR_CUDNN_FLOAT, VIRTUAL, square, square_steps },
         { SUM, KVR_CUDNN_FLOAT, VIRTUAL, rows, row_steps },
-        /* cuDNN requires that the weights, an operand of the second matrix product, have the type
-         * of the values. */
+        /* cuDNN requires that both operands of a matrix product have the same type, so the
+         * attention weights have the type of the values. */
         { WEIGHTS, KVR_CUDNN_BFLOAT16, VIRTUAL, square, square_steps },
     };
 

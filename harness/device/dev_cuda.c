@@ -63,8 +63,8 @@ static bool was_full(const struct kvr_dev *dev)
     return kvr_stream_was_full(dev->stream);
 }
 
-/* Returns the ticket of a time stamp, or -1 while a graph is captured, because graphs do not
- * contain events. */
+/* Records a timing event and returns its ticket, which elapsed() takes. Returns -1 while a graph is
+ * captured, because graphs do not contain events. */
 static int64_t instant(struct kvr_dev *dev)
 {
     return kvr_stream_capturing(dev->stream) ? -1 : kvr_stream_mark(dev->stream);

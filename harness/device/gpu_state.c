@@ -20,7 +20,7 @@ enum {
 
 typedef struct gpu *gpu_handle;
 struct utilization {
-    unsigned gpu, memory; /* utilization of the GPU and of its memory, in percent */
+    unsigned gpu, memory; /* % of time in which kernels run, and in which memory is accessed */
 };
 
 struct kvr_gpu_states {
@@ -140,8 +140,8 @@ static double watts_of(int (*ask)(gpu_handle g, unsigned *milliwatts), gpu_handl
     return ask && ask(gpu, &milliwatts) == SUCCESS ? milliwatts / 1000.0 : NAN;
 }
 
-/* Counts the processes that use a GPU. For a buffer of size 0, NVML returns only the number of
- * processes. */
+/* Counts the processes that run compute work on a GPU. For a buffer of size 0, NVML returns only
+ * the number of processes. */
 static double count_processes(const struct kvr_gpu_states *g, gpu_handle gpu)
 {
     unsigned n = 0;
@@ -150,7 +150,8 @@ static double count_processes(const struct kvr_gpu_states *g, gpu_handle gpu)
     return rc == SUCCESS || rc == TOO_SMALL ? n : NAN;
 }
 
-/* nvmlProcessInfo_t of version 3. */
+/* The element that nvmlDeviceGetComputeRunningProcesses_v3() writes: nvmlProcessInfo_t of nvml.h,
+ * which this file does not include. */
 struct process {
     unsigned pid;
     unsigned long long used_bytes; /* ~0: not available */

@@ -1,4 +1,4 @@
-/* mem.c - tagged allocation with exact accounting. */
+/* mem.c - allocates host and device buffers, and counts the allocated bytes of each memory tag. */
 #include "harness/device/mem.h"
 
 #include <assert.h>

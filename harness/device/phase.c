@@ -121,7 +121,7 @@ void kvr_phase_end(struct kvr_phases *p, int phase)
         p->phase[phase].ns += i.ended - i.begun;
     else if (i.begun >= 0 && i.ended >= 0)
         keep(p, &i);
-    else /* one end was in a graph capture, which has no events */
+    else /* not measured: one time stamp is -1, as a graph was captured */
         p->dev->kind->forget_instant(p->dev, i.begun >= 0 ? i.begun : i.ended);
 }
 

@@ -153,7 +153,7 @@ static enum kvr_status check_forward(struct kvr_checker *k)
     if (st == KVR_OK)
         st = kvr_checker_open_cache(k, k->scheme, &cache, 2 * k->c->frames_per_chunk, 0, 0);
     kvr_dit_tap(k->d, tap, k);
-    k->test = "a"; /* the recorded keys and values of cross-attention belong to test a */
+    k->test = "a"; /* the tensors of cross-attention were recorded in test "a" */
     if (st == KVR_OK)
         st = set_prompt(k);
     for (size_t i = 0; i < sizeof forward_tests / sizeof *forward_tests && st == KVR_OK; i++)
@@ -171,11 +171,14 @@ struct rollout {
     const char *name;
     struct kvr_cache *cache;
     int n_chunks, window, sink;
-    const float *noise;   /* initial noise [T, frame] */
-    const float *renoise; /* noise between steps [chunks, steps - 1, chunk] */
-    float *latents, *x0;  /* generated latents [T, frame], and x0 [chunks, steps, chunk] */
-    float *keys, *values; /* keys and values of the last layer that the last pass sees, [<= T * S,
-                           * d] */
+    const float *noise; /* initial noise [latent frames, frame_elems] */
+    /* noise added after each step except the last, [chunks, steps - 1, chunk_elems] */
+    const float *renoise;
+    /* generated latents [latent frames, frame_elems], and the clean latents that each step
+     * predicts, [chunks, steps, chunk_elems] */
+    float *latents, *x0;
+    /* cached keys and values of the last layer after the rollout, [tokens, dim] each */
+    float *keys, *values;
 };
 
 static enum kvr_status recorded_noise(void *ctx, int chunk, int step, int frame0, int n_frames,

@@ -16,7 +16,7 @@ static const struct forward_row {
      * noise if none exists. */
     const char *x[2];
     int chunk;
-    bool fresh; /* the forward starts with an empty cache */
+    bool fresh; /* the forward pass starts with an empty cache */
 } forward_rows[] = {
     { "b", "b.timestep", { "b.x", "a.x" }, 0, true },
     { "a", "a.timestep", { "a.x" }, 0, true },
@@ -122,8 +122,8 @@ struct loop {
     int n_chunks, *shot; /* [n_chunks] */
     const float *noise;
     float *latents, *keys;
-    /* Keys of the last chunk. They are copied during its pass, because the cache evicts them if its
-     * window is two sinks and a chunk. */
+    /* Keys of the last chunk. They are copied during this chunk's forward pass. Afterwards, a cache
+     * whose window has room for only two sinks and one chunk evicts them. */
     float *newest;
     int64_t n_before; /* number of earlier tokens that the last chunk can see */
 };
@@ -296,8 +296,8 @@ enum kvr_status kvr_check_shots(struct kvr_checker *k)
 
 /* ---- adapters ----------------------------------------------------------------------------- */
 
-/* Compares a forward pass of the model with the merged adapter. The inputs of this pass are in
- * golden.safetensors. */
+/* Runs a forward pass of the model with a LoRA adapter merged into its weights, and compares the
+ * result. The inputs of this pass are in golden.safetensors. */
 static enum kvr_status forward_merged(struct kvr_checker *k, struct kvr_checker *golden)
 {
     const int n = k->c->frames_per_chunk;
@@ -372,7 +372,8 @@ enum kvr_status kvr_check_lora(struct kvr_checker *k)
 
 /* ---- UniPC ---------------------------------------------------------------------------------- */
 
-/* "n4.shift5.sigmas", "n4.shift5.timesteps" */
+/* Compares a table of UniPC, for example "n4.shift5.sigmas" or "n4.shift5.timesteps" for 4 steps
+ * and a timestep shift of 5. */
 static enum kvr_status check_solver_table(struct kvr_checker *k, const char *name)
 {
     float sigmas[KVR_MAX_STEPS + 1];
@@ -383,7 +384,7 @@ static enum kvr_status check_solver_table(struct kvr_checker *k, const char *nam
     if (sscanf(name, "n%d.shift%lf%n", &n, &shift, &used) != 2 || n < 1 || n > KVR_MAX_STEPS ||
         !(shift > 0))
         return KVR_OK;
-    used -= name[used - 1] == '.'; /* "%lf" also consumes the point after "5" */
+    used -= name[used - 1] == '.'; /* "%lf" reads "5." of "5.sigmas" */
     kvr_unipc_make(&u, n, shift);
     for (int i = 0; i <= n; i++)
         sigmas[i] = (float)u.sigma[i];
@@ -394,7 +395,8 @@ static enum kvr_status check_solver_table(struct kvr_checker *k, const char *nam
     return KVR_OK;
 }
 
-/* State of a UniPC run on recorded flows. A sample and a flow have n values. */
+/* A run of the UniPC solver that reads recorded outputs of the model (flows) instead of running the
+ * model. A sample and a flow have n values each. */
 struct solver_run {
     struct kvr_unipc u;
     int64_t n;
@@ -427,9 +429,9 @@ static void solver_step(struct solver_run *r, int i)
     solver_blend(r, kvr_unipc_predict(&r->u, i), r->from, r->x);
 }
 
-/* Repeats a recorded run of UniPC and compares its states. For "run4", run4.x0 is the initial
- * sample, run4.flows [4, ...] are the flows, and run4.states [4, ...] are the states after each
- * step. */
+/* Repeats a recorded run of UniPC and compares the sample after each step. For "run4", a run of 4
+ * steps, run4.x0 is the initial sample, run4.flows [4, ...] has the outputs of the model, and
+ * run4.states [4, ...] the samples after each step. */
 static enum kvr_status check_solver_run(struct kvr_checker *k, const char *name)
 {
     char run[16], part[32];

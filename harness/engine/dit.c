@@ -67,7 +67,7 @@ static void tap_block(struct kvr_dit *d, int block, const char *what, const floa
     show(d, name, data, n, false);
 }
 
-/* Returns the first error of copying tensors for the tap since the last call of this function. */
+/* Returns the first error of show() since the last call of this function. */
 static enum kvr_status taps_done(struct kvr_dit *d)
 {
     const enum kvr_status st = d->tap_status;
@@ -141,8 +141,8 @@ static enum kvr_status end(struct kvr_dit *d, int i, const char *name, const str
     return KVR_OK;
 }
 
-/* Returns the norm that is modulated by rows `row` (shift) and `row` + 1 (scale) of the modulation
- * of a block or of the head. */
+/* Returns the parameters of a modulated norm. `mod` [frames, n_rows, d] is the modulation of a
+ * block or of the head; its row `row` is the shift, and row `row` + 1 is the scale. */
 static struct kvr_flow_norm modulated(const struct kvr_rows *r, const float *mod, int row,
                                       int n_rows)
 {
@@ -218,7 +218,7 @@ static enum kvr_status rope_move(struct kvr_dit *d, double frame0)
         double *co = d->host_rope.cosines + (int64_t)f * d->tokens_per_frame * half;
         double *si = d->host_rope.sines + (int64_t)f * d->tokens_per_frame * half;
 
-        /* the first token is at row 0, column 0 */
+        /* the time angles of a frame are equal for all its tokens; token 0 is at row 0, column 0 */
         kvr_rope_angles(head_dim, frame0 + f, 0, 0, co, si);
         for (int64_t n = 1; n < d->tokens_per_frame; n++) {
             memcpy(co + n * half, co, n_time * sizeof *co);
@@ -259,8 +259,8 @@ static enum kvr_status embed_time(struct kvr_dit *d, int n_frames)
     return KVR_OK;
 }
 
-/* Allocates F32 buffers. They are needed by attention without tensor cores, by a cache that is not
- * BF16, and by feature reuse. */
+/* Allocates the F32 buffers that are needed by attention without tensor cores, by a cache that is
+ * not BF16, and by feature reuse. */
 static enum kvr_status need_wide(struct kvr_dit *d, const struct kvr_rows *r)
 {
     const int64_t n = r->n * r->d;
@@ -287,7 +287,8 @@ static enum kvr_status append(struct kvr_dit *d, const struct kvr_rows *r, struc
 }
 
 /* Prepares d->query, so that the attention kernel applies RMSNorm and RoPE to the queries while
- * loading them. The inverse norms are computed here, from the sums of squares. */
+ * loading them. Computes 1 / RMS of each token's query from the sums of squares that the GEMM of
+ * the queries wrote. */
 static void norm_later(struct kvr_dit *d, const struct kvr_rows *r, const float *w, bool rotates)
 {
     d->ops->query_inverses(d->dev, r->n, d->flow.squares, kvr_linear_squares(r->d), r->d, d->c->eps,
@@ -337,7 +338,7 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
     d->query = (struct kvr_query_norm){ 0 };
     if (later && d->flow.squared)
         norm_later(d, r, b->norm_q, true);
-    else if (later) { /* only a fused GEMM computes sums of squares */
+    else if (later) { /* no sums of squares for norm_later(): rotate() normalizes */
         d->q = d->ctx;
         d->ctx = q;
     }
@@ -476,7 +477,8 @@ static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r
 
 /* ---- reuse of features -------------------------------------------------------------------- */
 
-/* Returns x in F32, which feature reuse stores and compares. */
+/* Returns in F32 the input of the first block or the output of the last block (flow.x), which
+ * feature reuse stores and compares. */
 static enum kvr_status wide_x(struct kvr_dit *d, const struct kvr_rows *r, float **out)
 {
     kvr_flow_flush(&d->flow, r);
@@ -574,7 +576,8 @@ static bool repeats(struct kvr_dit *d, const struct kvr_cache *cache, const stru
         return false;
     if (pass->index > 0)
         return kvr_cache_only_reads(cache);
-    kvr_dev_graph_close(d->dev, &d->recording.graph); /* another chunk has other addresses */
+    /* the first pass of a chunk: the open graph has addresses of the chunk before */
+    kvr_dev_graph_close(d->dev, &d->recording.graph);
     return false;
 }
 

@@ -10,8 +10,8 @@
 
 const char *const kvr_draw_version = "uniform 1";
 
-/* Number of weights that a thread generates at a time, a multiple of the generator's block of
- * numbers. */
+/* Number of weights that a thread generates at a time. It is a multiple of 4, because the generator
+ * (rng.c) returns 4 numbers per counter value. */
 enum { PIECE = 1 << 16 };
 
 static const double bias_sd = 0.02;

@@ -47,8 +47,8 @@ static void norm_floats(struct kvr_flow *f, const struct kvr_rows *r,
         f->ops->norm_affine(f->dev, r, f->x, how->factor, how->shift, f->eps, f->y);
 }
 
-/* Applies a norm to BF16 activations in one kernel. The result is in the GEMM's input buffer or, if
- * `shown` to a tap, in f->y. */
+/* Applies a norm to BF16 activations in one kernel. Writes the result to the GEMM's input buffer
+ * or, if `shown`, to f->y, where a tap (dit.h) can read it. */
 static struct kvr_flow_in norm_narrow(struct kvr_flow *f, const struct kvr_rows *r,
                                       const struct kvr_flow_norm *how, bool shown)
 {
@@ -71,7 +71,7 @@ struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *how, bool shown)
 {
     if (!f->narrow) {
-        norm_floats(f, r, how); /* the layer rounds them */
+        norm_floats(f, r, how); /* the next layer rounds its input */
         return (struct kvr_flow_in){ .x = f->y, .columns = r->d };
     }
     return norm_narrow(f, r, how, shown);
@@ -152,7 +152,7 @@ enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, stru
                                             &narrow);
     }
     KVR_TRY(kvr_linear_run(f->gemm, r->n, in.x, 1, &l, &wide));
-    f->ops->gelu(f->dev, r->n * n, wide); /* the layer rounds them */
+    f->ops->gelu(f->dev, r->n * n, wide); /* the next layer rounds its input */
     return KVR_OK;
 }
 
@@ -181,7 +181,7 @@ static enum kvr_status add_narrow(struct kvr_flow *f, const struct kvr_rows *r,
     kvr_bf16 *const x = f->x;
     bool left = true, done;
 
-    kvr_flow_flush(f, r); /* the earlier residual first */
+    kvr_flow_flush(f, r); /* first add the deferred residual to x */
     if (!shown) {
         KVR_TRY(fused(f, r, in, 1, &l, KVR_LINEAR_ADDED, &by, &x, &done));
         if (done)

@@ -1,14 +1,15 @@
-/* gemm_cpu.c - linear layers on the CPU: tiles of oneDNN matmul primitives with packed weights.
+/* gemm_cpu.c - linear layers on the CPU, computed in tiles by oneDNN matmul primitives with packed
+ * weights.
  *
  * The N dimension of a layer is divided into tiles of TILE_N columns. Weights of a tile are packed
  * in the layout that the primitive prefers. The M dimension is divided into equal tiles of at most
- * TILE_M rows. Tile sizes do not depend on the number of threads. Primitives are created and run
- * with an OpenMP setting of one thread, because oneDNN chooses its blocking by the number of
- * threads (docs/decisions.md has the rates).
+ * TILE_M rows. Tile sizes do not depend on the number of threads. oneDNN chooses its blocking by
+ * the number of OpenMP threads, so primitives are created and run with this number set to one
+ * (docs/decisions.md has measurements).
  *
  * In BF16 with AMX, input and weights are BF16 and oneDNN multiplies them by AMX tiles. Without
- * AMX, or if oneDNN is limited to an older instruction set, input and weights are stored as F32
- * with BF16 values. */
+ * AMX, or if oneDNN is limited to an older instruction set, input and weights are rounded to
+ * BF16 and stored as F32. */
 #include "harness/engine/gemm_impl.h"
 
 #include <omp.h>
@@ -198,7 +199,8 @@ static dnnl_data_type_t input_type(const struct gemm *g)
     return g->narrow ? dnnl_bf16 : dnnl_f32;
 }
 
-/* Reserves memory for a rounded input of m rows with k columns. */
+/* Reserves memory for the copy of an input [m,k] that is rounded to BF16 values. F32 compute needs
+ * none. */
 static enum kvr_status reserve_rounded(struct gemm *g, int64_t m, int k)
 {
     if (g->base.compute == KVR_F32)
@@ -312,7 +314,8 @@ static enum kvr_status prim_get(struct gemm *g, int64_t m, int n, int k, int ld_
     return KVR_OK;
 }
 
-/* Reorders rows [n0, n0+n) of w [n,k] into the tile's layout. */
+/* Reorders rows [t->n0, t->n0 + t->n) of the layer's weights w [N,K] into the layout that primitive
+ * p requires. */
 static enum kvr_status pack_tile(struct linear *l, struct tile *t, const struct prim *p,
                                  const float *w)
 {

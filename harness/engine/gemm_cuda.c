@@ -19,16 +19,18 @@
  * size. */
 enum { WORKSPACE_BYTES = 32 << 20 };
 
-/* Choice of implementation for a shape and an epilogue. If cuBLASLt does not support them, `lt` is
- * NULL and kvreel's kernel runs. If cuBLASLt computes a result only in F32, a second pass converts
- * the result to BF16, which is still faster than kvreel's kernel. */
+/* Choice of implementation for a shape and an epilogue `end`: a kvr_linear_end except
+ * KVR_LINEAR_ADDED, IN_FLOATS for an F32 result, or FUSED_ENDS plus a kvr_linear_end for a fused
+ * launch. If cuBLASLt does not support them, `lt` is NULL and kvreel's kernel runs. If cuBLASLt
+ * computes a result only in F32, a second kernel converts the result to BF16. Both launches
+ * together are still faster than kvreel's kernel. */
 enum { IN_FLOATS = KVR_N_LINEAR_ENDS, FUSED_ENDS };
 struct shape {
     int64_t m;
     int n, k;
     bool bias;
-    int end;    /* kvr_linear_end (not ADDED), IN_FLOATS, or FUSED_ENDS + kvr_linear_end */
-    bool own;   /* kvreel's kernel was measured to be faster */
+    int end;
+    bool own;   /* kvreel's kernel was measured to be faster than cuBLASLt */
     bool apart; /* separate launches were measured to be faster than the fused kernel */
     struct kvr_blaslt_plan *lt;
 };
@@ -38,8 +40,8 @@ struct gemm {
     struct kvr_blaslt *lt; /* NULL: not available */
     struct kvr_buf workspace;
     struct kvr_buf rounded; /* BF16 [m, padded k], the input of the current layers */
-    struct kvr_buf floats;  /* F32 [m,n], a result before its rounding pass */
-    bool fuses;             /* product_cuda.h supports the device */
+    struct kvr_buf floats;  /* F32 [m,n], cuBLASLt's result before its conversion to BF16 */
+    bool fuses;             /* the device supports the fused kernels of product_cuda.h */
     /* tuning results, or NULL for cuBLASLt's first algorithm and fused launches where available */
     struct kvr_tune *tune;
     struct shape *shapes;
@@ -285,9 +287,10 @@ static struct kvr_blaslt_shape wanted(const struct gemm *g, const struct kvr_lin
     };
 }
 
-/* ---- autotune: BF16 products only, so that F32 does not depend on a measurement ------------ */
+/* ---- autotune: BF16 GEMMs only, so that F32 results do not depend on measured times -------- */
 
-/* Runs per round, and number of rounds. The result is the time of the fastest round. */
+/* A measurement runs TUNE_ROUNDS series of TUNE_TIMES launches. The result is the mean time per
+ * launch of the fastest series. */
 enum { TUNE_TIMES = 4, TUNE_ROUNDS = 3 };
 
 /* Measurement of one implementation of a layer, with input g->rounded and output y. */
@@ -414,8 +417,8 @@ static enum kvr_status measure(struct trial *t, int *choice, double *us)
     return KVR_OK;
 }
 
-/* Runs a copy of 1.5 m n elements. Its memory traffic equals that of y += x on BF16 [m,n], which is
- * 3 m n elements. */
+/* Copies 1.5 m n BF16 elements within y, as a substitute for y += x on BF16 [m,n]: both read and
+ * write 3 m n elements in total. */
 static enum kvr_status run_pass(const struct trial *t)
 {
     const size_t n = (size_t)t->m * (size_t)t->l->n * 3;
@@ -424,8 +427,9 @@ static enum kvr_status run_pass(const struct trial *t)
     return KVR_OK;
 }
 
-/* Measures one fused launch (choice 0) against a separate GEMM and pass (choice 1), and chooses the
- * faster. */
+/* Measures one fused launch (choice 0) against separate launches (choice 1), and chooses the
+ * faster. The separate launches are a GEMM and, for KVR_LINEAR_ADDED, the residual add, which
+ * run_pass() stands for. */
 static enum kvr_status measure_fused(struct trial *t, int *choice, double *us)
 {
     double apart, pass = 0;
@@ -534,7 +538,8 @@ static enum kvr_status prepare_shape(const struct kvr_linear *l, int64_t m, int 
     return find(g, l, m, end) ? KVR_OK : add_shape(g, l, m, end);
 }
 
-/* Chooses between one fused launch and two launches. g->rounded must have room for the input. */
+/* Chooses between one fused launch of GEMM and epilogue, and separate launches (measure_fused).
+ * g->rounded must have room for the input. */
 static enum kvr_status prepare_fused(const struct kvr_linear *l, int64_t m, int end)
 {
     struct gemm *g = gemm_of(l);
@@ -616,7 +621,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
 /* ---- BF16 ------------------------------------------------------------------------------- */
 
 /* Returns the epilogue that cuBLASLt computes for `end`. cuBLASLt is called with beta = 0, so
- * KVR_LINEAR_ADDED needs a separate pass. */
+ * KVR_LINEAR_ADDED needs a separate kernel for the addition. */
 static int asked(enum kvr_linear_end end)
 {
     return end == KVR_LINEAR_ADDED ? KVR_LINEAR_ROUNDED : (int)end;

@@ -15,8 +15,8 @@ struct golden {
     struct kvr_cache *cache;
     struct kvr_tensor tokens, noise, frames;
     int n_prompts, n_chunks;
-    /* error bounds: `all` for all chunks, `first` for the first two chunks (in BF16, for the
-     * first) */
+    /* error bounds: `all` for all chunks; `first` for the first two chunks in F32, and for only the
+     * first chunk in BF16 */
     struct kvr_tolerance all, first;
     struct kvr_buf latents, prompt;
     int index; /* index of the current prompt */
@@ -36,9 +36,9 @@ static enum kvr_status noise(void *ctx, int chunk, int step, int frame0, int n_f
 
 /* Bound of the relative L2 error of the first chunk in BF16. It is twice the distance between
  * PyTorch's BF16 and F32 rollouts in the first chunk, which is 9.3e-3 for models/nano. Later chunks
- * diverge: this distance is 0.29 over all seven chunks. The F32 bounds below allow for another form
- * of GELU, which changes frames by 2e-4 after two chunks and by 1.3e-3 after seven chunks. A wrong
- * formula changes frames by more than 1e-2. */
+ * diverge: this distance is 0.29 over all seven chunks. The F32 bounds below allow for GELU by erf
+ * instead of by tanh, which changes frames by 2e-4 after two chunks and by 1.3e-3 after seven
+ * chunks. A wrong formula changes frames by more than 1e-2. */
 #define BF16_FIRST_CHUNK 1.9e-2
 
 static enum kvr_status read_tolerances(struct golden *g)

@@ -23,7 +23,7 @@ struct kvr_lm {
     float *x, *n, *q, *o; /* [T,d] */
     float *k, *v;         /* [T,n_kv_heads,D] */
     float *gate, *up;     /* [T,f] */
-    struct kvr_buf rope;  /* RoPE angles: F64 cosines and sines, [T,D/2] each */
+    struct kvr_buf rope;  /* RoPE angles: F64 cosines and sines, [max_tokens, head_dim / 2] each */
     struct kvr_phases *phases;
     kvr_lm_keep_fn *keep;
     void *keep_ctx;
@@ -142,7 +142,7 @@ static void rotate(const struct kvr_lm *lm, int n, int width, float *x)
                   cosines + (size_t)lm->max_tokens * (size_t)(lm->head_dim / 2), x);
 }
 
-/* to = rms(from) w */
+/* to = RMSNorm of each row of `from` [n,dim], multiplied by the weights w [dim] */
 static void norm(const struct kvr_lm *lm, int n, const float *from, const float *w, float *to)
 {
     const struct kvr_rows rows = { n, lm->c->dim, 1 };
