@@ -13,19 +13,19 @@
  * The accumulators of S are sums of signed INT8 products. An extra MMA, whose operand bytes are all
  * 255, adds KVR_BYTE_BIAS = 32 x 255^2 to the accumulators of S. This bias makes the accumulators
  * nonnegative. Each tile has an exponent E, such that 2^E exceeds the scale of every key in the
- * tile. One FMA, A x + C, then subtracts the bias from an accumulator x and multiplies by the key's
- * scale divided by 2^(22 + E). The number 22 is 149 - 127: A contains the factor 2^127, and the
- * denormal contains the factor 2^-149. The constants A and C are stored for every token
- * (byte_rows.h).
+ * tile. Every token of K has two stored constants, A and C (byte_rows.h). For an accumulator x,
+ * fmaf(A, x, C) subtracts the bias and multiplies by the key's scale divided by 2^(22 + E). The
+ * number 22 is 149 - 127: A contains the factor 2^127, and the denormal contains the factor 2^-149.
  *
  * P consists of 8-bit codes: the code of the softmax weight of a score s is 255 e^(s - m), where m
  * is the row maximum within the tile. An FP16 addition of 1024 rounds the code to an integer.
  *
  * V is stored as code + 128, which is unsigned. The accumulators of P V are therefore nonnegative.
- * They are sums of 128 products of bytes, one per token of the tile, and hence at most 128 x 255^2
- * < 2^23. One FMA per accumulator subtracts 128 times the row's sum of weight codes and multiplies
- * by e^(m - M), where m is the row maximum within the tile and M is the running row maximum. A
- * second FMA multiplies by the scale of the V channel and accumulates in O. */
+ * They sum 128 products of bytes, one per token of the tile, and are at most 128 x 255^2 < 2^23.
+ * Their bits are therefore also those of denormal floats. Let M be the running row maximum. One FMA
+ * per accumulator multiplies by e^(m - M), and removes the offset 128 of the V codes by subtracting
+ * 128 times the sum of the query row's weight codes. A second FMA multiplies by the scale of the V
+ * channel and accumulates in O. */
 #include "harness/cache/attend_bytes.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -45,7 +45,7 @@ enum {
     KEY_STEPS = KVR_BYTE_KEY_STEPS * 128,
     VALUE_STEPS = KVR_BYTE_VALUE_STEPS * 128,
     /* The constants AT_... are byte offsets in shared memory. */
-    AT_ONES = 0, /* a swizzle atom of 0xff bytes, which the bias MMA reads for all its rows */
+    AT_ONES = 0, /* swizzle atom of 0xff bytes: operands of the MMA that adds KVR_BYTE_BIAS */
     AT_QUERIES = AT_ONES + OCTET,
     AT_KEYS = AT_QUERIES + QUERIES * 128,
     AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
@@ -120,8 +120,8 @@ static __device__ __forceinline__ void produce(const struct byte_list &l, const 
 
 /* ---- consumer groups ---------------------------------------------------------------------- */
 
-/* Quantizes the Q tile of a consumer group to INT8, with two threads per row. The caller's named
- * barrier then makes the INT8 Q tile visible to the whole consumer group. */
+/* Quantizes the Q tile of a consumer group to INT8, with two threads per row. The caller must then
+ * synchronize the consumer group, so that all its threads see the INT8 Q tile. */
 static __device__ __forceinline__ void code_queries(const struct kvr_attend_shape &a, float scale,
                                                     int query, int h, kvr_global<const float> q,
                                                     kvr_global<const float> mu,
@@ -172,15 +172,15 @@ static __device__ __forceinline__ void code_queries(const struct kvr_attend_shap
 }
 
 /* Online-softmax state of a thread's two query rows, which are rows lane / 4 and lane / 4 + 8 of
- * its warp. `top` is the running row maximum m, `sum` is the softmax denominator l, and `out` is
+ * its warp. `top` is the running row maximum M, `sum` is the softmax denominator l, and `out` is
  * the thread's columns of the O accumulator. */
 struct byte_state {
     float top[2], sum[2];
     float out[D / 2];
 };
 
-/* Parameters that dequantize the P V accumulators of a tile, for each of the thread's two rows. An
- * accumulator x is dequantized as x * by + less. */
+/* Parameters that dequantize the P V accumulators of a tile, for each of the thread's two rows. The
+ * dequantized value of an accumulator x in row r is x * by[r] + less[r]. */
 struct byte_weight_scale {
     float by[2], less[2];
 };
@@ -216,7 +216,8 @@ static __device__ __forceinline__ void issue_values(kvr_whole_sums &o, byte_weig
     kvr_wgmma_commit();
 }
 
-/* Consumer release: this warp has read the stage and arrives on its mbarrier `empty`. */
+/* A consumer warp calls this function after it has read a pipeline stage. One lane arrives on
+ * `empty`, the mbarrier on which the producer waits before it refills the stage. */
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty)
 {
     __syncwarp();
@@ -225,9 +226,9 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
 }
 
 /* Softmax parameters of a query row for one tile. The weight code of a key is 2^(x * factor +
- * shift). Here, x = (score - q . mu) / (a 2^(22 + E)). The mean key mu was subtracted from all keys
- * before quantization, a is the query's quantization scale, and E is the tile's exponent (see the
- * top of this file). */
+ * shift). Here, x = (score - q . mu) / (s_q 2^(22 + E)), where s_q is the query's quantization
+ * scale and E is the tile's exponent (see the top of this file). The term q . mu occurs because the
+ * mean key mu was subtracted from all keys before quantization. */
 struct byte_row {
     float factor, shift;
     /* e^(m - M), where m is the row maximum within the tile and M is the running row maximum */
@@ -271,8 +272,8 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
             best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        /* `unit` is a 2^(22 + E), the divisor in the definition of x at struct byte_row. The
-         * query's quantization scale a is 0 for an all-zero query. The lower bound 1e-37 of `unit`
+        /* `unit` is the divisor s_q 2^(22 + E) in the definition of x at struct byte_row. An
+         * all-zero query has the quantization scale s_q = 0. The lower bound 1e-37 of `unit` then
          * keeps masked scores at -infinity, because 0 times -infinity would be NaN. */
         const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* scale * 2^22, q . mu */
         const float unit = fmaxf(mine.x * of_tile.x, 1e-37f), factor = unit * log2e;
@@ -309,8 +310,8 @@ static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 #endif
 }
 
-/* Dequantizes the thread's P V accumulators of columns c and c + 1, where c = 8 i + 2 (lane % 4),
- * and adds the results to O. */
+/* Dequantizes the thread's P V accumulators of the 8-column block i, which are columns 2 (lane % 4)
+ * and 2 (lane % 4) + 1 of the block. Adds the results to O. */
 static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
                                                          kvr_shared<const float> steps, int lane,
                                                          const struct byte_weight_scale &of, int i,
@@ -327,8 +328,8 @@ static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
     }
 }
 
-/* Converts the scores S to P, which consists of 8-bit weight codes in the order in which V stores
- * its tokens. The function also sums the weight codes of each row. If ADDS is true, the function
+/* Converts the scores S to P. P consists of 8-bit weight codes, in the permuted token order of V
+ * (byte_rows.h). The function also sums the weight codes of each row. If ADDS is true, the function
  * adds the previous tile's P V to O. The FMAs for P V fill issue slots while the MUFU computes
  * exp2. */
 template <bool ADDS>
@@ -390,7 +391,7 @@ static __device__ __forceinline__ void rescale_output(struct byte_state &state,
 }
 
 /* Loads the softmax state that earlier launches of the call stored, or sets the initial state with
- * m = -infinity, l = 0 and O = 0. */
+ * M = -infinity, l = 0 and O = 0. */
 static __device__ __forceinline__ void load_state(const struct rows_at &r, bool begins, int first,
                                                   int lane, struct byte_state &state)
 {
@@ -428,9 +429,9 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
             continue;
         if (lane % 4 == 0) {
             r.mx[row] = state.top[j];
-            /* If the query's scale is NaN, l becomes NaN, because the softmax weights of the row
-             * are invalid. The difference of the scale and itself is NaN for a NaN scale and 0 for
-             * a finite scale. */
+            /* The scale of a query with a NaN or an infinity is NaN. Adding scale - scale to the
+             * softmax denominator makes the denominator and thus the query's output NaN. For a
+             * finite scale, the difference is 0. */
             r.sum[row] = state.sum[j] + (of_queries[16 * j] - of_queries[16 * j]);
         }
         const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
@@ -460,8 +461,8 @@ static __device__ __forceinline__ struct byte_position position_of(const struct 
     return s;
 }
 
-/* Shared-memory operands of a consumer group: the 0xff bytes for the bias MMA, the group's queries,
- * and the codes and scales of K and V in pipeline stage 0. */
+/* Shared-memory operands of a consumer group: the 0xff bytes of the MMA that adds KVR_BYTE_BIAS,
+ * the group's queries, and the codes and scales of K and V in pipeline stage 0. */
 struct byte_operands {
     kvr_operand ones, queries, keys, values;
     kvr_shared<const float> key_steps, value_steps;
@@ -571,7 +572,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* The shuffle tells the compiler that `group` is uniform across the warp. */
+    /* The shuffle tells the compiler that the warp group's index is uniform across the warp. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
     const struct part p = part_of(a, l.cut);
 
@@ -610,7 +611,8 @@ bool kvr_attend_bytes_supported(const struct kvr_stream *s)
 }
 
 /* Creates the tensor map of an array of 128-byte rows. The array has the shape [n_tiles *
- * each][n_heads][128 bytes], and one TMA box loads the `each` rows of one tile and head. */
+ * each][n_heads][128 bytes], where `each` is the number of rows per tile. One TMA box loads all
+ * rows of one tile and head. */
 static bool map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tiles, int n_heads,
                    int each, enum kvr_swizzle swizzle)
 {

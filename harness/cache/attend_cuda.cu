@@ -3,8 +3,10 @@
  * A CTA computes attention for QUERIES queries of one head. Each warp computes ROWS query rows. In
  * S = Q K^T, a lane computes the scores of one key of the tile. In P V, a lane computes every 32nd
  * channel of O, and shuffles broadcast the weights P. The same shared-memory buffer stores first
- * the tile's K, then the squared quantization scales of K, then the tile's V. The buffer's row
- * stride of D + 1 floats lets 32 lanes read 32 different rows without bank conflicts. */
+ * the tile's K, then the tile's V. If the scores are corrected for quantization errors of K, the
+ * buffer stores the squared quantization scales of K in between. Its row stride is W + 1 floats,
+ * where W is the padded head dimension, a multiple of 32. This odd stride lets 32 lanes read 32
+ * different rows without bank conflicts. */
 #include "harness/cache/attend_cuda.h"
 
 #include "harness/cache/query_norm.cuh"
@@ -49,8 +51,8 @@ static __device__ __forceinline__ float warp_sum(float v)
     return v;
 }
 
-/* Loads n tokens of head h, from token t0 on, into a shared-memory tile with row stride W + 1. The
- * remaining elements of the tile, for tokens from n on and channels from D on, become zero. */
+/* Loads n tokens of head h, from token t0 on, into a shared-memory tile with row stride W + 1. In
+ * the tile, rows with index >= n and columns with index >= head_dim become zero. */
 template <int W>
 static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a,
                                                  kvr_global<const float> x, int64_t t0, int n,
@@ -64,8 +66,8 @@ static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a
     }
 }
 
-/* Returns log(sinh(a) / a) for a >= 0, a channel's term of the correction `exact`
- * (methods/corrections/exact.c). */
+/* Returns log(sinh(`a`) / `a`) for `a` >= 0. The score correction `exact` sums this function over
+ * the channels of a head (methods/corrections/exact.c). */
 static __device__ __forceinline__ float log_sinhc(float a)
 {
     if (a < 0.5f) {
@@ -110,7 +112,8 @@ static size_t shared_bytes(int j)
     return (size_t)(QUERIES * 32 * j + TILE * (32 * j + 1)) * sizeof(float);
 }
 
-/* Parameters that convert the dot product of a query and a key to an attention score. */
+/* Parameters of the attention scores of n keys: the factor and the terms that convert the dot
+ * product of a query and a key to a score. */
 struct terms {
     float scale, log_m;
     int64_t n;
@@ -119,8 +122,8 @@ struct terms {
 };
 
 /* Online-softmax state of the queries of a warp. Lane i has channels i, i + 32, ... of every
- * query's accumulator O. The running maximum, the denominator and the score bias of a query are
- * replicated in all lanes. */
+ * query's accumulator O. All lanes have copies of every query's running maximum, softmax
+ * denominator and `bias`, the term that is subtracted from all scores of the query. */
 template <int J> struct piece_state {
     float top[ROWS], total[ROWS], bias[ROWS], out[ROWS][J];
 };
@@ -318,7 +321,9 @@ static __device__ __forceinline__ void put_out(const struct kvr_attend_io &io, i
         out16[i] = (kvr_bf16)kvr_bf16_pair(x, 0);
 }
 
-/* Each warp merges two softmax states of one query row: io.state, and (mx2, sum2, acc2). */
+/* Merges two softmax states that were computed over different keys: io.state, and a second state
+ * with the row maxima mx2, denominators sum2 and accumulators acc2. Each warp merges one query
+ * row. */
 static __global__ void __launch_bounds__(THREADS)
     attend_merge(int64_t n_rows, int d, const struct kvr_attend_io io, kvr_global<const float> mx2,
                  kvr_global<const float> sum2, kvr_global<const float> acc2)
@@ -346,7 +351,7 @@ static __global__ void __launch_bounds__(THREADS)
         else
             acc[row * d + c] = x;
     }
-    __syncwarp(); /* waits until all lanes of the warp have read mx and sum */
+    __syncwarp(); /* lane 0 overwrites mx[row] and sum[row] after all lanes have read them */
     if (!lane && !ends) {
         mx[row] = top;
         sum[row] = all;

@@ -3,8 +3,8 @@
  * A CTA computes attention for QUERIES queries of one head. Each warp computes ROWS query rows, as
  * two blocks of 16 rows. The main loop runs over tiles of TILE tokens. The next tile's codes are
  * loaded into shared memory by cp.async during the GEMMs and softmax of the current tile. A lane
- * has rows g and g + 8 of the accumulators of a 16-row block, with g = lane / 4. In every 8
- * accumulator columns a lane has columns 2 t and 2 t + 1, with t = lane % 4 (mma.cuh).
+ * holds rows g and g + 8 of the accumulators of a 16-row block, with g = lane / 4. In every 8
+ * accumulator columns a lane holds columns 2 t and 2 t + 1, with t = lane % 4 (mma.cuh).
  *
  * The Taylor correction removes the bias that quantization errors of keys add to softmax weights.
  * An extra MMA of squared queries and squared quantization scales computes this correction.
@@ -12,7 +12,8 @@
  * operands contributes 2^-8, and squaring the already rounded query contributes 2 x 2^-8. The
  * relative error of the correction is therefore at most 2^-6. If the quantization error of a score
  * has standard deviation sigma, the score's correction is sigma^2 / 2. The correction's rounding
- * error is then at most sigma^2 / 128, which is below sigma / 10 for sigma < 12. */
+ * error is then at most sigma^2 / 128. For sigma < 12, it is less than a tenth of sigma, and thus
+ * small compared with the score's own quantization error. */
 #include "harness/cache/attend_mma.h"
 
 #include "harness/cache/attend_mma_rows.cuh"
@@ -28,21 +29,23 @@ struct rows_list {
     int t0[MAX_SPANS], end[MAX_SPANS];
     float log_m[MAX_SPANS];
     float scale;
-    /* whether row_bias is subtracted from the scores, which requires one span and no split-KV */
+    /* Whether the kernel subtracts row_bias, a term per query and head, from the scores. The launch
+     * must then have one span, because changing to the next span overwrites the row's score bias.
+     * It must not use split-KV, because a CTA indexes row_bias by rows of its softmax state. */
     bool biased;
     int at_tiles;
     struct cut cut;
 };
 
-/* Returns the number of tiles that a span overlaps. */
+/* Returns the number of tiles that contain tokens of the span. */
 static __device__ __forceinline__ int tiles_of(const struct rows_list &l, int span)
 {
     return (l.end[span] + TILE - 1) / TILE - l.t0[span] / TILE;
 }
 
 /* Indices of main-loop variables that are kept in shared memory to save registers. QUERY is the
- * CTA's first query, and SLOT is the slot of its split-KV partial result. LEFT is the number of
- * tiles that the CTA has to process after the current span. */
+ * CTA's first query. SLOT is the index of the CTA's partial result in split-KV, or -1 without
+ * split-KV. LEFT is the number of tiles that the CTA has to process after the current span. */
 enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
 
 /* Start of a CTA's tile range: the span of its first tile, and the first token of that tile. */
@@ -167,7 +170,8 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             break;
         span = where[SPAN] + 1;
         tile = l.t0[span] / TILE * TILE;
-        /* each thread sets the score bias of one query row of its own warp */
+        /* each thread sets the score bias of one query row, which is added to all scores of the
+         * row */
         rows[BIAS + kvr_thread()] = l.log_m[span];
     }
     store<W>(rows_of_part(a, l.cut, where[SLOT], where[HEAD], where[QUERY], io, parts), a.head_dim,
@@ -177,11 +181,12 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 /* Template parameter FORM of the kernel for quantized spans: the padded head dimension W plus these
  * flags. With OVER_TOKENS_K or OVER_TOKENS_V, each scale of K or V is shared by several tokens of
  * one channel. Otherwise each scale is shared by several channels of one token, or by the whole
- * token. WITH_TAYLOR adds the Taylor correction. WITH_CHAINS adds support for keys and values with
- * two grids, in which the second grid quantizes the residual of the first. WITH_ROWS adds support
- * for spans whose K or V is unquantized. With ALL_PACKED both K and V have a single symmetric 2-bit
- * or 4-bit grid and no outliers. Shared memory contains one dequantized tile, and one stage that
- * receives the next tile's codes. */
+ * token. WITH_TAYLOR subtracts the Taylor correction (see the top of this file) from the scores.
+ * WITH_CHAINS adds support for keys and values with two quantization grids, in which the second
+ * grid quantizes the residual of the first. WITH_ROWS adds support for spans whose K or V is
+ * unquantized. With ALL_PACKED both K and V have a single symmetric 2-bit or 4-bit grid and no
+ * outliers. Shared memory contains one dequantized tile, and one staging buffer that receives the
+ * next tile's codes. */
 enum {
     OVER_TOKENS_K = 1,
     OVER_TOKENS_V = 2,
@@ -192,8 +197,8 @@ enum {
     FORMS = 63
 };
 
-/* Returns the location of the softmax-state rows that a CTA updates in a launch without split-KV:
- * the index of the first row, the row stride and the number of rows. */
+/* Returns the rows of the softmax state (running maxima, denominators, accumulators) that a CTA
+ * updates in a launch without split-KV. */
 static __device__ __forceinline__ struct rows_at
 rows_of_block(const struct kvr_attend_shape &a, int query, int h, const struct kvr_attend_state &st)
 {
@@ -220,13 +225,15 @@ template <int FORM> struct coded_form {
     static constexpr bool alike = corrected && how_k == how_v;
 };
 
-/* The start of the CTA's shared memory, and the arrays of the dequantized tile in this memory. */
+/* Pointers to the start of the CTA's shared memory, and to its arrays: the dequantized tile's keys
+ * and values, the squared scales of K, and the sums of q^2 per query and channel group. */
 struct coded_tile {
     kvr_shared<uint8_t> here;
     kvr_shared<kvr_bf16> keys, values, scales, norms;
 };
 
-/* Issues cp.async copies of a tile's codes and scales, of both K and V, into their stages. */
+/* Issues cp.async copies of a tile's codes and scales into the shared-memory staging buffers of K
+ * and V. */
 template <int FORM>
 static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
                                                    const struct tile_bounds &bounds, int tile,
@@ -245,10 +252,11 @@ static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
     kvr_copy_commit();
 }
 
-/* Waits for the codes of a tile, then dequantizes K and V. The function also loads the squared
- * scales of K for the Taylor correction, and overwrites outliers with their exact values. `next`
- * contains two indices per thread: those of the first outlier of K and of V that the thread has not
- * yet processed. */
+/* Waits for the codes of a tile, then dequantizes K and V. If the scores need the Taylor correction
+ * (see the top of this file), the function also loads the squared scales of K. Outliers are stored
+ * unquantized, and the function writes them over the dequantized values. `next` contains two
+ * indices per thread: those of the first outlier of K and of V that the thread has not yet
+ * processed. */
 template <int FORM>
 static __device__ __forceinline__ void
 decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile,
@@ -285,8 +293,8 @@ decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile
     __syncthreads();
 }
 
-/* Computes attention over a dequantized tile, in one step or in two steps of half a tile
- * (whole_tile()). */
+/* Computes attention over a dequantized tile, at once if whole_tile() is true, otherwise over one
+ * half of the tile after the other. */
 template <int FORM>
 static __device__ __forceinline__ void
 attend_coded_tile(const struct span_job &j, const struct tile_bounds &bounds, int self, int tile,
@@ -394,9 +402,9 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     kvr_codec_layout(p->codec, i, &p->shape, &l);
     if (l.form != KVR_FORM_INTEGER)
         return false;
-    /* A codec with BF16 arithmetic rounds code * scale to BF16 before it adds the group's minimum.
-     * The attention kernels dequantize by an FMA, which cannot reproduce this rounding. They
-     * therefore do not support the minima of such a codec. */
+    /* A codec with BF16 arithmetic and one grid rounds code * scale to BF16 before it adds the
+     * group's minimum. The attention kernels dequantize by an FMA, which cannot reproduce this
+     * rounding. They therefore do not support a grid with minima in such a codec. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     *out = {};
@@ -410,8 +418,9 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     out->bits = l.bits;
     out->axis = l.axis;
     out->n_groups = l.n_groups;
-    if (l.axis == KVR_AXIS_TOKEN) { /* the scale covers all channels, so the Taylor correction sums
-                                     * q^2 per head */
+    if (l.axis == KVR_AXIS_TOKEN) {
+        /* One scale s covers all channels of a token. The Taylor correction of a head is therefore
+         * s^2 / 24 times the sum of q^2 over the head's channels. */
         out->shift = 30;
         out->groups_per_head = out->groups_per_token = 1;
         out->n_scales = TILE;
@@ -509,11 +518,11 @@ static int stage_of(const struct tile_source *s, int w)
 enum { STATIC_SHARED = N_NUMBERS * (int)sizeof(float) + 2 * MMA_THREADS * (int)sizeof(int) };
 
 /* Computes the shared-memory layout for a span. Returns false if the kernels do not support the
- * span. Spans of BF16 rows have their own kernel, with a 2-stage pipeline in shared memory. Two
- * CTAs of this BF16 kernel fit on an SM of sm_80 or sm_90. On sm_86, sm_89 and sm_120 the pipeline
- * exceeds the shared-memory limit of a CTA, so the kernel for quantized spans then reads the BF16
- * rows. If only K or only V of a span is quantized, the kernel for quantized spans also reads the
- * unquantized tensor. */
+ * span. Spans of BF16 rows have their own kernel, with a 2-stage pipeline in shared memory. If
+ * head_dim is above 64, two CTAs of this BF16 kernel fit on an SM of sm_90, but only one on sm_80.
+ * On sm_86, sm_89 and sm_120 the pipeline then exceeds the shared-memory limit of a CTA, so that
+ * the kernel for quantized spans reads the BF16 rows. If only K or only V of a span is quantized,
+ * the kernel for quantized spans also reads the unquantized tensor. */
 static bool job_of(size_t shared, const struct kvr_attend_shape *a,
                    const struct kvr_attend_mma_span *span, struct span_job *j)
 {
