@@ -20,12 +20,12 @@
  * P consists of 8-bit codes: the code of the softmax weight of a score s is 255 e^(s - m), where m
  * is the row maximum within the tile. An FP16 addition of 1024 rounds the code to an integer.
  *
- * V is stored as code + 128, which is unsigned. The accumulators of P V are therefore nonnegative.
- * They sum 128 products of bytes, one per token of the tile, and are at most 128 x 255^2 < 2^23.
- * Their bits are therefore also those of denormal floats. Let M be the running row maximum. One FMA
- * per accumulator multiplies by e^(m - M), and removes the offset 128 of the V codes by subtracting
- * 128 times the sum of the query row's weight codes. A second FMA multiplies by the scale of the V
- * channel and accumulates in O. */
+ * The signed INT8 codes of V are stored with an offset of 128, as unsigned bytes. The accumulators
+ * of P V are therefore nonnegative. They sum 128 products of bytes, one per token of the tile, and
+ * are at most 128 x 255^2 < 2^23. Their bits are therefore also those of denormal floats. Let M be
+ * the running row maximum. One FMA per accumulator multiplies by e^(m - M), and removes the offset
+ * 128 of the V codes by subtracting 128 times the sum of the query row's weight codes. A second FMA
+ * multiplies by the scale of the V channel and accumulates in O. */
 #include "harness/cache/attend_bytes.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -275,7 +275,7 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
         /* `unit` is the divisor s_q 2^(22 + E) in the definition of x at struct byte_row. An
          * all-zero query has the quantization scale s_q = 0. The lower bound 1e-37 of `unit` then
          * keeps masked scores at -infinity, because 0 times -infinity would be NaN. */
-        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* scale * 2^22, q . mu */
+        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* s_q * 2^22, q . mu */
         const float unit = fmaxf(mine.x * of_tile.x, 1e-37f), factor = unit * log2e;
         const float top = fmaf(best[r], unit, mine.y + log_m), before = state.top[r];
         const float now = fmaxf(before, top), zero = now == -INFINITY ? 0.0f : now;
@@ -284,7 +284,8 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
         row[r].factor = factor;
         /* The weight code of a key is 2^(x * factor + shift), and `best` is the row's largest x
          * within the tile. `shift` is lowered by 2^-22 |best * factor|, which exceeds the rounding
-         * error of the FMA. Therefore no weight code exceeds 255, even for large scores. */
+         * error of the FMA x * factor + shift. Therefore no weight code exceeds 255, even for large
+         * scores. */
         row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
         row[r].rescale = kvr_exp2((before - zero) * log2e);
         row[r].weight_scale = kvr_exp2((top - zero) * log2e);

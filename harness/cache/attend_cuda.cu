@@ -190,8 +190,8 @@ static __device__ __forceinline__ void add_values(kvr_shared<float> tile, int m,
 
         o.top[r] = warp_max(s, old);
         p[r] = expf(s - o.top[r]);
-        /* The denominator and O are rescaled if the running maximum has grown. If the maximum is
-         * NaN, the rescaling factor is NaN too. */
+        /* If the running maximum has grown, the function rescales the softmax denominator and O. If
+         * the maximum is NaN, the rescaling factor is NaN too. */
         const float rescale = o.top[r] == old ? 1.0f : expf(old - o.top[r]);
 
         o.total[r] *= rescale;

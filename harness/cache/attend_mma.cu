@@ -445,8 +445,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
 }
 
 /* Whether a kernel with the flag OVER_TOKENS_K or OVER_TOKENS_V can read the keys or values `s`.
- * Such a kernel reads quantized tensors with token groups. It also reads unquantized tensors,
- * because they have no scales. */
+ * Such a kernel reads quantized tensors in which several tokens of a channel share a scale. It also
+ * reads unquantized tensors, because they have no scales. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;
