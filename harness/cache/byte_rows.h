@@ -25,12 +25,13 @@
  *     of values   [tiles,4][H][32 floats]    one per channel, NaN if it has a NaN or an infinity
  *
  * An int32 accumulator x becomes a float without a conversion instruction. A bias keeps x in [0,
- * 2^23), where the bits of x, read as a float, are the denormal x 2^-149. E is an exponent of the
- * tile, such that a < 2^E for every key scale a. The scale a is stored as A = a 2^(127 - E) and C =
- * -bias a 2^(-22 - E). The FMA A (x 2^-149) + C then gives a (x - bias) 2^(-22 - E), the score in
- * units of 2^(22 + E). For padding tokens past the end of a span, C is -infinity, which masks their
- * scores. A value scale b is stored as b 2^22 / 255. The factor 2^22 cancels the factor 2^-22 of
- * the converted accumulators, and 255 is the code of the softmax weight 1. */
+ * 2^23), where the bits of x, read as a float, are the denormal x 2^-149. Let s_k be the key scale
+ * of a token, and E >= -120 the smallest exponent for which s_k < 2^E for all tokens of the tile.
+ * Stored are A = s_k 2^(127 - E) and C = -bias s_k 2^(-22 - E). One FMA then computes the score in
+ * units of 2^(22 + E): A (x 2^-149) + C = s_k (x - bias) 2^(-22 - E). For padding tokens past the
+ * end of a span, C is -infinity, which masks their scores. A value scale s_v is stored as s_v 2^22 / 255.
+ * The factor 2^22 cancels the factor 2^-22 of the converted accumulators, and 255 is the code of
+ * the softmax weight 1. */
 #ifndef KVR_CACHE_BYTE_ROWS_H
 #define KVR_CACHE_BYTE_ROWS_H
 
