@@ -29,9 +29,9 @@
  * of a token, and E >= -120 the smallest exponent for which s_k < 2^E for all tokens of the tile.
  * Stored are A = s_k 2^(127 - E) and C = -bias s_k 2^(-22 - E). One FMA then computes the score in
  * units of 2^(22 + E): A (x 2^-149) + C = s_k (x - bias) 2^(-22 - E). For padding tokens past the
- * end of a span, C is -infinity, which masks their scores. A value scale s_v is stored as s_v 2^22 / 255.
- * The factor 2^22 cancels the factor 2^-22 of the converted accumulators, and 255 is the code of
- * the softmax weight 1. */
+ * end of a span, C is -infinity, which masks their scores. A value scale s_v is stored as
+ * s_v 2^22 / 255. The factor 2^22 cancels the factor 2^-22 of the converted accumulators, and 255
+ * is the code of the softmax weight 1. */
 #ifndef KVR_CACHE_BYTE_ROWS_H
 #define KVR_CACHE_BYTE_ROWS_H
 
