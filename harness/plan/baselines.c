@@ -17,11 +17,11 @@ static const char *const eight_bits[] = { "INT8_PTH", "FP8_PTH", NULL };
 const char kvr_reference_plan[] = "BF16";
 static const char window[] = "ROLLING_WINDOW";
 
-/* A possible rolling-window baseline with `bits` bits per element, and the number of the sweep's
- * methods that need as many bits. */
+/* A candidate for a default baseline: the sliding window whose cache has a size of `bits` bits per
+ * element. */
 struct budget {
     double bits;
-    int n;
+    int n; /* number of the sweep's methods whose cache has this size (bits_of) */
 };
 
 bool kvr_is_reference(const struct kvr_config_method *m)
@@ -38,8 +38,8 @@ static bool listed(const struct kvr_config *c, const char *spec)
     return false;
 }
 
-/* Computes the bits per element of a method, rounded up to an integer. *out = 0: they depend on the
- * data, a token budget or the model's shape. */
+/* Computes the bits per element of a method, rounded up to an integer. Sets *out to 0 if they
+ * depend on the data, a token budget or the model's shape, or if the method is invalid. */
 static enum kvr_status bits_of(const struct kvr_config_method *m, double *out)
 {
     struct kvr_scheme *scheme = NULL;
@@ -112,8 +112,8 @@ enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_con
         most = KVR_MAX_BASELINES;
     else if (others < FEWEST)
         return KVR_OK;
-    /* Adds at least one rolling window besides the two 8-bit baselines, and more if there are many
-     * methods. */
+    /* With `baselines: auto`, at most max(3, others / 4) baselines are added: the two 8-bit
+     * formats, then sliding windows. */
     else
         most = others / SHARE > 3 ? others / SHARE : 3;
     for (int i = 0; eight_bits[i]; i++)

@@ -16,8 +16,9 @@ static enum kvr_status check_name(const struct kvr_yaml_node *at, const char *na
     return KVR_OK;
 }
 
-/* Derives the default name of a metric from its command: "python3 a/b/score.py {video}" ->
- * "python3", "/opt/my.score" -> "my_score". */
+/* Derives the default name of a metric from its command: the program's file name, with '_' for
+ * characters such as '.'. The command "/opt/my.score {video}" gives "my_score", and "python3
+ * a/b/score.py {video}" gives "python3". */
 static void program_name(const char *command, char out[64])
 {
     size_t len, n = 0;
@@ -57,8 +58,8 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
     return KVR_OK;
 }
 
-/* Reads the sandbox of a command. *out is NULL for the default "best", which is not part of the
- * cell's key. */
+/* Reads the value of an external metric's key `sandbox`: "none" or the default "best". For "best",
+ * *out is NULL, and kvr_config_commands_json() omits the key. */
 static enum kvr_status read_sandbox(const struct kvr_yaml_node *n, const char **out)
 {
     *out = NULL;

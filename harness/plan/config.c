@@ -145,7 +145,8 @@ static enum kvr_status read_traces(struct kvr_config *c, const struct kvr_yaml_n
         KVR_TRY(read_trace(c, kvr_yaml_at(n, i), &c->model[i]));
         KVR_TRY(add_prompt(c, i));
     }
-    /* default value only, because each trace has its own number of frames */
+    /* A suite needs a nonzero default of `frames`. settle_trace() replaces it by each trace's own
+     * number. */
     c->suite->frames = kvr_trace_info(c->model[0].trace)->n_frames;
     return KVR_OK;
 }
@@ -286,8 +287,8 @@ static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr
     return KVR_OK;
 }
 
-/* Copies a path into the memory of the YAML document. For an existing file, the copy is the
- * absolute path without links, which is valid from any folder. */
+/* Copies a path into the memory of the YAML document. If the file exists, the copy is its absolute
+ * path with symbolic links resolved, which does not depend on the working directory. */
 static enum kvr_status keep_path(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                  const char **out)
 {
@@ -305,7 +306,8 @@ static enum kvr_status keep_path(const struct kvr_config *c, const struct kvr_ya
     return copy ? KVR_OK : no_memory();
 }
 
-/* {suite: NAME, file: TEXT, prompts: 10, embeddings: PACK} */
+/* Reads a suite whose prompts are the lines of a text file, given as {suite: NAME, file: TEXT,
+ * prompts: 10, embeddings: PACK}. */
 static enum kvr_status read_list(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                  const struct kvr_yaml_node *pick, struct kvr_config_suite *s)
 {
@@ -707,10 +709,11 @@ static bool has_metric(const struct kvr_config *c, const char *name)
         if (strcmp(c->metric[i]->name, name) == 0)
             return true;
     }
-    return strcmp(name, "nll") == 0; /* all cells of language models have this metric */
+    return strcmp(name, "nll") == 0; /* the metric of all cells of language models */
 }
 
-/* Reads "decided" or "decided ssim". The metrics must have been read before. */
+/* Reads the metric of `until: decided METRIC`; without METRIC, chooses SSIM, PSNR or NLL. The
+ * sweep's metrics must have been read before. */
 static enum kvr_status read_decided(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     static const char *const usual[] = { "ssim", "psnr", "nll" };

@@ -4,8 +4,8 @@
 #include <ctype.h>
 #include <string.h>
 
-/* A key that is written before or after the settings. `def` is written if the config lacks the key;
- * NULL: the key is then omitted. */
+/* A key that is written before or after the settings. If the config lacks the key, its default
+ * `def` is written; if `def` is NULL, the key is omitted. */
 struct key {
     const char *key, *def;
 };
@@ -81,8 +81,8 @@ static void write_key(FILE *to, const struct kvr_yaml_node *root, const char *ke
     write_node(to, n);
     if (n->line)
         fprintf(to, "   # %s:%d\n", n->file, n->line);
-    /* for an override, `file` is the text of the assignment; for a preference, the variable or
-     * option */
+    /* Values from the command line or environment have no line number. For an override, n->file is
+     * the argument NAME=VALUE of --set; for a preference, the name of the variable or option. */
     else
         fprintf(to, "   # %s\n", strchr(n->file, '=') ? "--set" : n->file);
 }

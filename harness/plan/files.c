@@ -28,7 +28,8 @@ static void emit_file(const struct lister *l, const char *what, const char *path
     l->fn(l->ctx, &f);
 }
 
-/* Reports the path of a file, or if the file is missing, the path where it is expected. */
+/* Reports a file to the callback: its path `found` or, if that is NULL, the expected path of the
+ * missing file. */
 static enum kvr_status tell_or_name(const struct lister *l, const char *what, const char *found,
                                     const char *dir, const char *name, int64_t about,
                                     const char *without)
@@ -73,8 +74,9 @@ static enum kvr_status encoder_files(const struct lister *l, const char *dir,
     return st;
 }
 
-/* Reports the files of one model. `all` is the sweep; NULL: there is none, and the text encoder is
- * listed for models of Wan's size. */
+/* Reports the files of one model to the callback. `all` is the sweep or NULL. The text encoder is
+ * reported if a prompt of the sweep needs it. Without a sweep, it is reported if the model's text
+ * embeddings are of UMT5-XXL's size. */
 static enum kvr_status model_files(const struct lister *l, const struct kvr_config *all,
                                    const char *dir)
 {
@@ -117,7 +119,8 @@ enum kvr_status kvr_plan_model_files(const char *dir, kvr_plan_file_fn *fn, void
     return model_files(&l, NULL, dir);
 }
 
-/* Reports the files of a suite's prompts. A file that several prompts use is reported once. */
+/* Reports the files of a suite's prompts to the callback. A file that consecutive prompts use is
+ * reported once. */
 static void prompt_files(const struct lister *l, const struct kvr_config_suite *s)
 {
     static const char *const what[] = { "truth", "tokens", "embeddings", "image" };

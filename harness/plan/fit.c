@@ -1,6 +1,7 @@
 /* fit.c - see fit.h. Searches for the value of an option that meets a bit budget. An integer option
- * is searched completely if it has few values, otherwise at powers of two. Large ranges and real
- * numbers are bisected, and the bits at the two bounds give the direction. */
+ * with few values is searched completely. Other integer options are tried at powers of two, and
+ * those with a large range are also bisected. Real-valued options are bisected only. The bits at
+ * the ends of a range show whether larger values need more or fewer bits. */
 #include "harness/plan/fit.h"
 
 #include <math.h>
@@ -10,8 +11,8 @@
 
 enum { MAX_SETTINGS = 32, FEW = 64, HALVINGS = 40 };
 
-/* State of the search. Values that the method refuses are skipped. `st` is the error that ended the
- * search, out of memory or an interruption. */
+/* State of the search. Values that the method refuses are skipped. If memory is exhausted or the
+ * search is interrupted, `st` is that error. */
 struct search {
     const char *spec;
     struct kvr_setting setting[MAX_SETTINGS];
@@ -29,8 +30,8 @@ struct search {
 
 double kvr_fit_seconds(const struct kvr_geometry *geo, int frames)
 {
-    /* The prediction of a chunk visits all earlier tokens. A visit takes 20 ns on a Cascade Lake
-     * core at 2.5 GHz. */
+    /* For every chunk, a prediction of the cache size visits all earlier tokens. A visit takes 20
+     * ns per token on a Cascade Lake core at 2.5 GHz. */
     const double chunks = (double)frames / geo->frames_per_chunk;
     const double tokens = (double)frames * geo->tokens_per_frame;
 
@@ -85,7 +86,7 @@ static double try_value(struct search *s, double x, bool whole)
         return NAN;
     s->least = !s->tried || bits < s->least ? bits : s->least;
     s->tried = true;
-    /* The factor tolerates rounding if a value meets the budget exactly. */
+    /* The factor 1 + 1e-9 accepts `bits` that exceed the budget by a rounding error only. */
     if (bits <= s->budget * (1 + 1e-9) && (!s->best[0] || bits > s->best_bits)) {
         s->best_bits = bits;
         strcpy(s->best, value);
@@ -106,7 +107,8 @@ static void halve_in(struct search *s, double lo, double hi, bool whole)
     for (int i = 0; i < HALVINGS && hi - lo > (whole ? 1 : 1e-6 * hi); i++) {
         const double mid = whole ? floor((lo + hi) / 2) : (lo + hi) / 2;
         const double bits = try_value(s, mid, whole);
-        const bool rises = !(at_hi < at_lo); /* also true if the bits at a bound are NAN */
+        /* If an end of the range is refused (NAN), larger values are assumed to need more bits. */
+        const bool rises = !(at_hi < at_lo);
 
         if ((bits <= s->budget) == rises && !isnan(bits))
             lo = mid;
@@ -143,7 +145,7 @@ static void search_option(struct search *s, const struct kvr_opt *o)
     }
 }
 
-/* A setting's name, and the option of the method that has this name. */
+/* Search for the option that a setting names; `o` is NULL until match() finds the option. */
 struct named {
     const char *name;
     const struct kvr_opt *o;

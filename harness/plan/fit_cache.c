@@ -62,7 +62,7 @@ enum kvr_status kvr_fit_cache_solve(struct kvr_fit_cache *f, const struct kvr_co
     KVR_TRY(kvr_geometry_of(model, model_layers, &geo));
     s.st = kvr_fit_solve(&s.fit, m->spec, m->setting, m->n_settings, &geo, frames, stopped);
     *out = s.fit;
-    /* planning stops at such an error, so it is not cached */
+    /* Errors other than an unmet budget end the planning, so they are not cached. */
     if (s.st != KVR_OK && s.st != KVR_EUNSUPPORTED)
         return s.st;
     if (s.st != KVR_OK)

@@ -9,7 +9,8 @@
 static double pass_macs(const struct kvr_model_config *c, double n)
 {
     const double d = c->dim, patch = (double)c->in_dim * c->patch_h * c->patch_w;
-    const double projections = 6 * n * d * d; /* Q, K, V, O; Q and O of cross-attention */
+    /* d x d projections: Q, K, V and O of self-attention, Q and O of cross-attention */
+    const double projections = 6 * n * d * d;
     const double feed_forward = 2 * n * d * c->ffn_dim, text = 2 * n * c->text_len * d;
 
     return c->n_layers * (projections + feed_forward + text) + 2 * n * patch * d;

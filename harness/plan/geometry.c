@@ -19,9 +19,10 @@ struct sizes {
     int window;
 };
 
-/* Returns the number of weights of the causal Wan DiT. They are linear layers with biases, RMS
- * norms of q and k, the affine norm before cross-attention, and modulations. A model with a
- * vocabulary also has tables of word embeddings. */
+/* Returns the number of parameters of the causal Wan DiT: linear layers with biases, gains of the
+ * RMS norms of q and k, gain and bias of the norm before cross-attention, and modulation vectors. A
+ * model with its own vocabulary instead of a text encoder also has tables of word and position
+ * embeddings. */
 static int64_t count_params(const struct sizes *s)
 {
     const int64_t d = s->dim, f = s->ffn, square = d * d + d;

@@ -9,7 +9,7 @@
 #include "harness/plan/parts.h"
 #include "harness/plan/cell.h"
 
-/* number of options that are tested; further options are always part of the key */
+/* maximum number of options that are tested for an effect; the key has all others */
 enum { MOST = 64 };
 
 struct kvr_counts {
@@ -24,7 +24,8 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "plan: out of memory while allocating the options of a method");
 }
 
-/* Sets *same if the method with only the options in the bit mask `which` has the given parts. */
+/* Sets *same to whether the method has the parts `parts` if only the options in the bit mask
+ * `which` are given. */
 static enum kvr_status is_same(const struct kvr_cell *cell, uint64_t which, const json_t *parts,
                                bool *same)
 {
@@ -53,9 +54,9 @@ static enum kvr_status is_same(const struct kvr_cell *cell, uint64_t which, cons
     return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
-/* Removes the options that do not change the method's parts, starting with the last option. Of
- * `bits: 2, k.bits: 2`, the first remains. The loop repeats until no option is removed, because
- * options may depend on each other. */
+/* Removes the options that do not change the method's parts, starting with the last option. For
+ * example, it reduces `bits: 2, k.bits: 2` to `bits: 2`, which already sets the bits of K. The loop
+ * repeats until no option is removed, because options may depend on each other. */
 static enum kvr_status find_out(const struct kvr_cell *cell, const json_t *parts, uint64_t *which)
 {
     const int n = cell->method->n_settings < MOST ? cell->method->n_settings : MOST;
@@ -79,8 +80,9 @@ static enum kvr_status find_out(const struct kvr_cell *cell, const json_t *parts
     return KVR_OK;
 }
 
-/* Returns whether the result for a cell's method is known. Successive points of the sweep request
- * the methods in the same order, so the search starts after the previous result. */
+/* Returns whether g->counts has an entry for the cell's method with its fitted option value, and
+ * sets g->at to that entry. Successive points of the sweep use the methods in the same order, so
+ * the search starts after the entry that was found last. */
 static bool is_known(struct kvr_key_options *g, const struct kvr_cell *cell)
 {
     for (int i = 1; i <= g->n; i++) {

@@ -13,8 +13,8 @@
 #include "methods/plugin.h"
 #include "methods/policy.h"
 
-/* A codec stage that was renamed is written with its first name, so that the keys of existing cells
- * do not change. */
+/* Adds an axis to the JSON object ctx. A renamed codec stage is written under its original name, so
+ * that the keys of existing cells do not change. */
 static void add_axis(void *ctx, const char *axis, const char *text)
 {
     static const char codec[] = "codec_";
@@ -48,8 +48,8 @@ static void add_budget(json_t *o, const char *which)
         add_hash(o, "layer_budget_sha256", which);
 }
 
-/* Adds the hash of the file that an option of a retention names. The option may instead have one of
- * the two words `word` and `other_word`, which name no file. */
+/* Adds the hash of a file to the JSON object o under `key`. The value of the retention policy's
+ * `option` is the file's path, or one of the words `word` and `other_word`, which name no file. */
 static void add_file(json_t *o, const struct kvr_retention_use *r, const char *option,
                      const char *key, const char *word, const char *other_word)
 {
@@ -62,8 +62,9 @@ static void add_file(json_t *o, const struct kvr_retention_use *r, const char *o
     add_hash(o, key, text);
 }
 
-/* Adds the hash of a calibration file that a codec stage reads. Its JSON key is, for example,
- * "k.levels_sha256", or "sink.k.levels_sha256" for the codec of the sink. */
+/* Adds the hash of a calibration file that a codec stage reads to the JSON object ctx. The JSON key
+ * consists of the codec's prefix, the option's name and "_sha256". For the option `levels` of the K
+ * codec of the sink, it is "sink.k.levels_sha256". */
 static void add_calibration(void *ctx, const char *prefix, const struct kvr_opt *o,
                             const char *value)
 {

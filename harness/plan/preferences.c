@@ -13,7 +13,7 @@ static const struct {
     const char *key, *variable;
     enum kind kind;
     int lo, hi;
-    const char *def; /* default of a preference that is not a setting of sweeps; otherwise NULL */
+    const char *def; /* default; NULL: a key of sweeps, which has its own default */
 } known[KVR_N_PREFS] = {
     [KVR_PREF_DB] = { "db", "KVREEL_DB", TEXT, 0, 0, NULL },
     [KVR_PREF_OUT] = { "out", "KVREEL_OUT", TEXT, 0, 0, NULL },
@@ -63,7 +63,7 @@ static enum kvr_status read_keys(struct kvr_preferences *s, const struct kvr_yam
 {
     const char *keys[KVR_N_PREFS + 1] = { NULL };
 
-    if (!root) /* the file is empty */
+    if (!root) /* an empty file sets no preference */
         return KVR_OK;
     for (int i = 0; i < KVR_N_PREFS; i++)
         keys[i] = known[i].key;

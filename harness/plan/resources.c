@@ -91,7 +91,8 @@ static enum kvr_status read_config(const char *name, struct kvr_model_config *c)
     return kvr_model_config_read(c, file);
 }
 
-/* Returns the number of pixels per latent value in height and in width. */
+/* Returns the decoder's spatial factor, the ratio of the height (and width) in pixels to that of
+ * the latent frame. */
 static int scale_of(const struct kvr_model_config *c)
 {
     return c->latent_is_rgb ? 1 : kvr_decoder_scale_of(c->in_dim);

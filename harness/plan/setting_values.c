@@ -79,7 +79,7 @@ static enum kvr_status parse_word(enum kvr_setting_id id, const struct kvr_yaml_
     assert(words[id]); /* every setting of type WORD in settings.def has a list of words */
     KVR_TRY(kvr_yaml_string(n, &text));
     *out = find_word(words[id], text);
-    /* for *out = -1, the value is stored as text */
+    /* Text that is not a listed word (*out = KVR_WORD_FREE_TEXT) is valid if spelt[id] accepts it. */
     if (*out >= 0 || (spelt[id] && spelt[id](text)))
         return KVR_OK;
     near = kvr_nearest(text, words[id]);

@@ -1,5 +1,5 @@
-/* vae.c - the decoder of the VAE: its layers, the states of its convolutions, and decoding frame by
- * frame. */
+/* vae.c - the VAE decoder of vae.h: loads its layers, stores the past input frames of its temporal
+ * convolutions, and decodes one latent frame at a time. */
 #include "harness/engine/vae/vae.h"
 
 #include <math.h>
@@ -21,9 +21,10 @@ enum {
     MAX_THREADS = 64,
 };
 
-static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* frames per later latent frame */
+/* [level]: number of frames that a level computes per latent frame after a clip's first */
+static const int frames_next[LEVELS] = { 1, 2, 4, 4 };
 
-/* State of a convolution over time: its last two input frames. */
+/* State of a temporal convolution: its last two input frames. */
 struct state {
     struct kvr_buf buf;
     char *slot[2]; /* the frames, the older first */
@@ -34,20 +35,20 @@ struct state {
 struct block {
     const float *norm1, *norm2; /* [in], [out] */
     struct kvr_conv *conv1, *conv2, *shortcut;
-    int state; /* index of the state of conv1, which the state of conv2 follows */
+    int state; /* index in kvr_vae.state of conv1's state; conv2's state follows it */
     int in, out;
 };
 
 struct up {
-    struct kvr_conv *time, *space;
-    int state; /* index of the state of `time` */
+    struct kvr_conv *time, *space; /* time: doubles the frame rate, may be NULL; space: upsamples */
+    int state;                     /* index in kvr_vae.state of the state of `time` */
     int in, out;
-    struct kvr_buf twins; /* two frames with interleaved pixels, [h, w, 2 in] */
+    struct kvr_buf twins; /* output of `time`: two frames, interleaved by pixel, [h, w, 2, in] */
 };
 
 struct kvr_vae {
     struct kvr_dev *dev;
-    struct kvr_weights *file; /* NULL after the decoder is open */
+    struct kvr_weights *file; /* weight file; NULL after kvr_vae_open() has closed it */
     enum kvr_dtype type;      /* type of frames and states: KVR_F32 or KVR_BF16 */
     size_t elem;              /* bytes per element */
     const struct kvr_vae_ops *own;
@@ -60,10 +61,10 @@ struct kvr_vae {
     struct block block[BLOCKS];
     struct up up[UPS];
     struct kvr_buf x[LEVELS], a, b; /* current frame of each level; a, b: scratch frames */
-    struct kvr_buf entered[UPS];    /* input of a level, for layouts with shortcuts */
+    struct kvr_buf entered[UPS];    /* copy of a level's input, for its shortcut (see `around`) */
     struct kvr_buf scores;
     struct kvr_buf host;    /* host copy of a latent or a pixel frame (part.h) */
-    struct kvr_buf seen;    /* host copy of a state for kvr_vae_state() */
+    struct kvr_buf seen;    /* host copy of stored input frames, returned by kvr_vae_state() */
     struct kvr_buf vectors; /* gains of all norms */
     size_t n_vectors;
     struct state state[KVR_VAE_STATES];
@@ -79,7 +80,8 @@ static int64_t pixels(const struct kvr_vae *v, int level)
     return (int64_t)(v->h << level) * (v->w << level);
 }
 
-/* Passes x in device memory to the tap. */
+/* If kvr_vae_tap() has set a callback, calls it with an F32 host copy of x, which has n elements in
+ * device memory. */
 static enum kvr_status show(const struct kvr_vae *v, const char *name, const void *x, int64_t n)
 {
     struct kvr_buf host = { 0 };
@@ -309,8 +311,9 @@ struct tally {
     struct kvr_vae_cost *to;
 };
 
-/* Adds the bytes of weights and the FLOP of a convolution at a level. It computes n_first frames
- * for the first latent frame, and n_next frames for each later latent frame. */
+/* Adds the costs of a convolution at a level to t->to: the bytes of weights and stored input
+ * frames, and the floating-point operations. The convolution runs n_first times for a clip's first
+ * latent frame, and n_next times for each later one. */
 static void count(const struct tally *t, int level, int in, int out, int taps, int kernel,
                   int n_first, int n_next)
 {
@@ -553,7 +556,8 @@ static void push(struct kvr_vae *v, struct state *s, const void *x)
     s->n += s->n < 2;
 }
 
-/* Convolves the two previous frames and x, then stores x in the state as the newest frame. */
+/* Applies the temporal convolution c to the two frames stored in `s` and the current frame x, and
+ * writes the result to y. Then stores x in `s` as the newest frame. */
 static enum kvr_status causal(struct kvr_vae *v, struct kvr_conv *c, struct state *s, const void *x,
                               int channels, void *y)
 {
@@ -629,9 +633,9 @@ static enum kvr_status run_head(struct kvr_vae *v)
 
 static enum kvr_status run_level(struct kvr_vae *v, int level);
 
-/* Upsamples a frame of level i in space, and decodes it through all later levels. Its pixels are
- * `stride` elements apart. If level i makes two frames from one, `which` is 0 for the earlier and 1
- * for the later frame. */
+/* Upsamples frame x of level i to twice its height and width, and runs all later levels on the
+ * result. Pixels of x are `stride` elements apart, because x may be interleaved with another frame.
+ * If level i makes two frames from one, `which` is 0 for the earlier and 1 for the later frame. */
 static enum kvr_status run_space(struct kvr_vae *v, int i, const void *x, int stride, int which)
 {
     struct up *u = &v->up[i];
@@ -644,9 +648,9 @@ static enum kvr_status run_space(struct kvr_vae *v, int i, const void *x, int st
     return run_level(v, i + 1);
 }
 
-/* Upsamples the current frame of level i in time, which makes two frames, and each of them in
- * space. The first frame of a clip is not doubled, and the convolution over time neither reads nor
- * stores it. It counts as the later of two frames. */
+/* Upsamples the current frame of level i. If the level has the convolution `time`, it makes two
+ * frames, and each is upsampled in space. A clip's first frame bypasses `time`, which does not
+ * store it either. For the level's shortcut, the first frame counts as the later of two frames. */
 static enum kvr_status run_up(struct kvr_vae *v, int i)
 {
     struct up *u = &v->up[i];
@@ -662,7 +666,8 @@ static enum kvr_status run_up(struct kvr_vae *v, int i)
 
 static enum kvr_status run_level(struct kvr_vae *v, int level)
 {
-    const int first = level ? v->layout->first_block[level] : 2; /* after the two middle blocks */
+    /* first block that the level's shortcut spans; it does not span the two middle blocks */
+    const int first = level ? v->layout->first_block[level] : 2;
 
     for (int i = v->layout->first_block[level]; i < v->layout->first_block[level + 1]; i++) {
         if (i == first && level < UPS && v->layout->around)
@@ -674,7 +679,8 @@ static enum kvr_status run_level(struct kvr_vae *v, int level)
     return level < UPS ? run_up(v, level) : run_head(v);
 }
 
-/* Denormalizes the latent frame z [channels, n] in host memory to F32 `to` [n, channels]. */
+/* Denormalizes the latent frame z [channels, n pixels] in host memory, and writes it transposed to
+ * `to` [n pixels, channels]. */
 static void prepare(const struct kvr_vae *v, const float *z, float *to)
 {
     const int channels = v->layout->channels;

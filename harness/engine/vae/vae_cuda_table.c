@@ -105,8 +105,8 @@ static int64_t score_floats(int threads, int64_t n, int d)
     return (n < QUERIES ? n : QUERIES) * n;
 }
 
-/* Computes attention of BF16 pixels in F32. The F32 queries, keys and values are in memory after
- * the scores. */
+/* Computes attention of BF16 pixels in F32. `scores` also has room for the F32 queries, keys and
+ * values, which are stored after the scores. */
 static enum kvr_status attend_bf16(struct kvr_dev *dev, int threads, int64_t n, int d,
                                    const void *qkv, float *scores, void *out)
 {

@@ -138,7 +138,7 @@ enum kvr_status kvr_aperture_read(struct kvr_crop *out, FILE *f, int nth, const 
     const int32_t *c = w.clap;
 
     memset(out, 0, sizeof *out);
-    out->display_unit = UNIT_UNKNOWN; /* the crop must not change the pixel aspect ratio */
+    out->display_unit = UNIT_UNKNOWN; /* keeps the pixel aspect ratio (crop.h) */
     if (fseeko(f, 0, SEEK_END) == 0)
         walk_boxes(&w, 0, (int64_t)ftello(f), 0);
     if (!w.found || !w.has_clap)

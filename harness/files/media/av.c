@@ -1,4 +1,4 @@
-/* av.c - captures FFmpeg's log messages, and builds its file URLs. */
+/* av.c - captures FFmpeg's log messages, and converts paths to "file:" URLs for FFmpeg. */
 #include "harness/files/media/av.h"
 
 #include <errno.h>
@@ -55,7 +55,8 @@ static enum kvr_status status_of(int averror)
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror)
 {
     char reason[AV_ERROR_MAX_STRING_SIZE] = "";
-    /* Without memory some encoders return AVERROR_EXTERNAL and set errno to ENOMEM. */
+    /* ENOMEM in errno takes precedence over `averror`: when memory is exhausted, some encoders
+     * return AVERROR_EXTERNAL. */
     const bool memory = errno == ENOMEM;
     const struct kvr_ffmpeg *ff;
 

@@ -1,5 +1,5 @@
-/* crop.c - walks the elements of a Matroska file (RFC 9559, RFC 8794) to the crop of one video
- * track.
+/* crop.c - reads the crop of one video track from the elements of a Matroska file (RFC 9559, RFC
+ * 8794).
  */
 #include "harness/files/media/crop.h"
 

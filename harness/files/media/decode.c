@@ -35,7 +35,8 @@ static enum kvr_status open_file(struct reader *r)
 
     KVR_TRY(kvr_infile_check(r->path));
     url = kvr_av_url(r->path);
-    /* A playlist must not access other hosts. */
+    /* Only local files may be opened, so that a playlist given as a video cannot access other
+     * hosts. */
     r->ff->av_dict_set(&opts, "protocol_whitelist", "file", 0);
     if (url)
         err = r->ff->avformat_open_input(&r->demux, url, NULL, &opts);
@@ -49,7 +50,8 @@ static enum kvr_status open_file(struct reader *r)
     return KVR_OK;
 }
 
-/* Reads the crop of the decoded stream; zeros for containers other than Matroska and MP4. */
+/* Reads the crop that the container stores for the decoded video stream to r->crop. For containers
+ * other than Matroska and MP4, r->crop stays zero. */
 static enum kvr_status read_crop(struct reader *r)
 {
     const bool matroska = strstr(r->demux->iformat->name, "matroska") != NULL;
@@ -204,7 +206,8 @@ static enum kvr_status read_all(struct reader *r)
         r->ff->av_packet_unref(r->pkt);
         KVR_TRY(st);
     }
-    /* In a container with an index (MP4), the index has one entry per packet. */
+    /* The index of an MP4 file has one entry per packet, so a truncated file has fewer packets than
+     * entries. */
     expected = r->ff->avformat_index_get_entries_count(r->stream);
     if (r->n_packets < expected)
         return kvr_fail(KVR_EFORMAT, "%s: the file ends after %d of %d frames (truncated?)",

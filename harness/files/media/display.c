@@ -18,13 +18,14 @@ static const AVPacketSideData *side_data(const AVStream *s, int *n)
 #endif
 }
 
-/* -1, 0 or 1; 2 for other numbers. */
+/* Converts a 16.16 fixed-point number to -1, 0 or 1; returns 2 for all other numbers. */
 static int unit(int32_t x)
 {
     return x == 0 ? 0 : x == ONE ? 1 : x == -ONE ? -1 : 2;
 }
 
-/* Reads the display matrix of the stream or of the frame; false: neither has one. */
+/* Copies the display matrix of the stream or, if the stream has none, of the frame to m. Returns
+ * false if neither has one. */
 static bool find_matrix(const AVStream *stream, const AVFrame *frame, int32_t m[N_MATRIX])
 {
     const size_t size = N_MATRIX * sizeof *m;
@@ -53,7 +54,8 @@ enum kvr_status kvr_display_of(struct kvr_display *out, const AVStream *stream,
     *out = (struct kvr_display){ .xx = 1, .yy = 1 };
     if (!find_matrix(stream, frame, m))
         return KVR_OK;
-    /* m has the rows of M, which maps a pixel to the display: (x', y', 1) = (x, y, 1) M. */
+    /* m is a 3 x 3 matrix M, stored row by row. The stored pixel (x, y) is displayed at (x', y'),
+     * where (x', y', 1) = (x, y, 1) M. */
     *out = (struct kvr_display){ unit(m[0]), unit(m[3]), unit(m[1]), unit(m[4]) };
     if (abs(out->xx) + abs(out->xy) == 1 && abs(out->yx) + abs(out->yy) == 1 &&
         abs(out->xx) == abs(out->yy))

@@ -38,8 +38,9 @@ static void *find(void *library, const char *name)
     return at;
 }
 
-/* Opens libavformat first: the loader then also opens its dependencies libavcodec and libavutil,
- * which the later calls find loaded. */
+/* Loads FFmpeg's libraries and looks up their functions. With libavformat, the dynamic loader also
+ * loads its dependencies libavcodec and libavutil. The following dlopen() calls return those
+ * copies. */
 static void fill(void)
 {
     void *avformat = open_library(SONAME(avformat, LIBAVFORMAT_VERSION_MAJOR));

@@ -1,4 +1,5 @@
-/* kind.c - matches the tensor names that kinds.def lists per model with the tensors of a file. */
+/* kind.c - identifies a weight file's kind of network by its tensor names, and finds the tensors
+ * that kinds.def requires and the file lacks. */
 #include "harness/files/weights/kind.h"
 
 #include <stdio.h>
@@ -102,8 +103,8 @@ static enum kvr_status add_missing(struct kvr_kind_report *r, const struct kvr_w
     return KVR_OK;
 }
 
-/* Looks up the tensor name `row`; if it contains %d, once for every layer number. Adds names that
- * the file lacks to r->missing. */
+/* Checks that the file has the required tensor `row` (NEED in kinds.def). If the name contains %d,
+ * checks the tensor of every layer. Adds the names that the file lacks to r->missing. */
 static enum kvr_status look_for(struct kvr_kind_report *r, const struct kvr_weights *w,
                                 const char *row)
 {

@@ -151,7 +151,8 @@ bool kvr_names_map(const struct kvr_names *s, const char *name, char **mapped)
     *mapped = NULL;
     if (!begins(name, s->root))
         return true;
-    /* A row of `renames` at most doubles a component's length, and applies to it once. */
+    /* The mapped name fits: a row of `renames` at most doubles the length of the text that it
+     * replaces, and the replacement is not renamed again. */
     *mapped = malloc(4 * n + 64);
     if (!*mapped)
         return false;

@@ -10,7 +10,7 @@
 enum {
     MAX_BYTES = 64 << 20,
     MAX_NODES = 1 << 20,
-    MAX_CELLS = 1 << 22, /* maximum container items; a cell is smaller than a node */
+    MAX_CELLS = 1 << 22, /* maximum number of container items; 32 MiB of cells */
     MAX_KEY = 255,
     PROTOCOL = 2,
 };
@@ -162,7 +162,8 @@ static enum kvr_status add_item(struct machine *m, uint32_t to, uint32_t item)
 
     KVR_TRY(grow(m, &p->cells, p->n_cells, &p->cap_cells, sizeof *p->cells, MAX_CELLS,
                  "items of containers"));
-    if (p->n_cells == 0) /* cell 0 is reserved; the array has room for two */
+    /* cells[0] is unused, since index 0 ends a list; the first grow() makes room for 64 cells */
+    if (p->n_cells == 0)
         p->cells[p->n_cells++] = (struct kvr_pk_cell){ 0 };
     x = &p->nodes[to];
     p->cells[p->n_cells] = (struct kvr_pk_cell){ .node = item };
@@ -270,8 +271,8 @@ static enum kvr_status set_above_mark(struct machine *m)
 
 /* --- Memo ---------------------------------------------------------------------------------- */
 
-/* Stores the top of the stack in memo entry i. Python numbers memo entries 0, 1, 2, ..., so
- * an index of at least the number of objects is refused. */
+/* Stores the top of the stack in memo entry i. Python numbers memo entries 0, 1, 2, ... and stores
+ * one object in each, so an index i >= n_nodes is refused. */
 static enum kvr_status put(struct machine *m, uint64_t i)
 {
     uint32_t node;
@@ -350,8 +351,8 @@ static bool is_empty_dict(const struct kvr_pk_node *x)
     return x->kind == KVR_PK_DICT && x->n == 0;
 }
 
-/* Runs torch._utils._rebuild_tensor_v2. Its arguments are storage, offset, shape, strides,
- * requires_grad, backward hooks (must be empty) and optionally metadata (must be empty). */
+/* Runs PyTorch's function _rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks,
+ * metadata), which creates a tensor. The backward hooks and the optional metadata must be empty. */
 static enum kvr_status rebuild_tensor(struct machine *m, uint32_t args)
 {
     const struct kvr_pk_node *nodes = m->p->nodes;
@@ -418,8 +419,9 @@ static enum kvr_status build(struct machine *m)
     return KVR_OK;
 }
 
-/* Runs BINPERSID: replaces a persistent id by a storage. The id is the tuple ('storage', type, key,
- * location, number of elements); torch's legacy format appends None. */
+/* Runs BINPERSID, which replaces the persistent id on the stack by the PyTorch storage that it
+ * identifies, an array of elements. The id is the tuple ('storage', type, key, location, number of
+ * elements); torch's legacy format appends None. */
 static enum kvr_status push_storage(struct machine *m)
 {
     const struct kvr_pk_node *nodes = m->p->nodes, *key;
@@ -524,7 +526,7 @@ static enum kvr_status push_value(struct machine *m, unsigned char op)
         return push_new(m, (struct kvr_pk_node){ .kind = KVR_PK_BOOL, .i = 1 });
     case 0x89: /* NEWFALSE */
         return push_kind(m, KVR_PK_BOOL);
-    case 'K': /* BININT1, 2, 4 bytes */
+    case 'K': /* BININT1, BININT2 and BININT: integers of 1, 2 and 4 bytes */
         return push_number(m, 1);
     case 'M':
         return push_number(m, 2);

@@ -1,4 +1,5 @@
-/* torch.c - builds tensors from a pickle's graph and its storages. */
+/* torch.c - lists the tensors of a PyTorch file: the pickle's objects describe them, and PyTorch
+ * storages contain their elements. */
 #include "harness/files/weights/torch.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@ enum { MAX_DEPTH = 32, LEGACY_VERSION = 1001, KEY_ROOM = 512 };
 struct stored {
     const unsigned char *key;
     uint32_t n_key;
-    const unsigned char *data; /* NULL: not in the file's list of keys */
+    const unsigned char *data; /* elements in the file; NULL: the file's key list lacks `key` */
     int64_t n;                 /* number of elements */
     enum kvr_dtype dtype;
 };
@@ -190,7 +191,8 @@ static enum kvr_status add_tensor(struct reader *r, const struct kvr_pk_node *t)
 static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size_t n_path,
                              int depth);
 
-/* Visits x with ".key" appended to the path. */
+/* Visits the object x, which a container has under the key `key`, after appending ".key" to the
+ * dotted name r->path. */
 static enum kvr_status visit_under(struct reader *r, const void *key, size_t n_key, size_t n_path,
                                    const struct kvr_pk_node *x, int depth)
 {
@@ -369,7 +371,8 @@ static enum kvr_status check_machine(const struct reader *r, const struct kvr_pi
     return KVR_OK;
 }
 
-/* Reads and checks one of the three pickles before the model: magic number, version, machine. */
+/* Reads one of the three pickles that precede the model in the legacy format, and calls `check` on
+ * it. They contain the magic number, the version and the writing machine's byte order. */
 static enum kvr_status read_small(struct reader *r, size_t *at,
                                   enum kvr_status (*check)(const struct reader *,
                                                            const struct kvr_pickle *))

@@ -131,7 +131,7 @@ enum kvr_status kvr_weight_sha256(const struct kvr_weight *w, char *hex)
 
 enum kvr_status kvr_weight_nonfinite(const struct kvr_weight *w, int64_t *n)
 {
-    enum { STEP = 1 << 12 }; /* elements; a multiple of every quantization block */
+    enum { STEP = 1 << 12 }; /* elements per iteration; a multiple of every type's block size */
     float x[STEP];
 
     *n = 0;

@@ -20,12 +20,13 @@ struct by_model_name {
 
 struct kvr_weights {
     char *path;
-    struct kvr_mapped file; /* {0}: the caller's memory, or several shards */
+    struct kvr_mapped file; /* the file `path`, for shards their index; {0}: the caller's memory */
     enum kvr_weights_format format;
     struct kvr_weight_list list;
     struct kvr_shards shards;
     struct kvr_gguf *gguf;
-    char **model_names;           /* [number of tensors]; NULL: the model has no such tensor */
+    char **model_names; /* [number of tensors]: the model's name of each tensor of the file; an
+                         * element is NULL if the model has no such tensor */
     struct by_model_name *sorted; /* [n_sorted]: tensors with a model name */
     int n_sorted, n_collisions;
 };

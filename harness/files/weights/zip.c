@@ -1,4 +1,5 @@
-/* zip.c - reads end record, directory and local headers, and checks each against the others. */
+/* zip.c - reads the end record, central directory and local headers of a zip archive, and checks
+ * that they agree. */
 #include "harness/files/weights/zip.h"
 
 #include <inttypes.h>
