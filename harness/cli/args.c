@@ -68,9 +68,11 @@ static enum kvr_status set_number(const struct kvr_command *cmd, const struct kv
     errno = 0;
     x = whole ? (double)strtol(text, &end, 10) : strtod(text, &end);
     if (end == text || *end || errno || !(x >= a->min && x <= a->max))
-        return kvr_fail(KVR_EINVAL, "%s: --%s: '%s' is not allowed, need %s from %g to %g",
-                        cmd->name, a->name, text, whole ? "a whole number" : "a number", a->min,
-                        a->max);
+        return kvr_fail(KVR_EINVAL,
+                        whole
+                            ? "%s: --%s: '%s' is not allowed, need a whole number from %.0f to %.0f"
+                            : "%s: --%s: '%s' is not allowed, need a number from %g to %g",
+                        cmd->name, a->name, text, a->min, a->max);
     if (whole)
         *(int *)at = (int)x;
     else
@@ -107,8 +109,8 @@ static enum kvr_status set_value(const struct kvr_command *cmd, const struct kvr
         struct kvr_arg_list *l = at;
 
         if (l->n == KVR_ARG_LIST_MAX)
-            return kvr_fail(KVR_EINVAL, "%s: --%s is given more than %d times", cmd->name, a->name,
-                            KVR_ARG_LIST_MAX);
+            return kvr_fail(KVR_EINVAL, "%s: --%s is given more than the limit of %d times",
+                            cmd->name, a->name, KVR_ARG_LIST_MAX);
         l->v[l->n++] = text;
         l->v[l->n] = NULL;
         return KVR_OK;
@@ -147,14 +149,15 @@ static enum kvr_status parse_long(const struct kvr_command *cmd, int argc, char 
         return unknown(cmd, name, n);
     if (a->type == KVR_ARG_T_FLAG) {
         if (value)
-            return kvr_fail(KVR_EINVAL, "%s: --%s takes no value: it is a flag", cmd->name,
-                            a->name);
+            return kvr_fail(KVR_EINVAL, "%s: --%s takes no value, but '%s' is given", cmd->name,
+                            a->name, value);
         *(bool *)((char *)opts + a->offset) = true;
         return KVR_OK;
     }
     if (!value) {
         if (*i + 1 >= argc)
-            return kvr_fail(KVR_EINVAL, "%s: --%s needs a value: %s", cmd->name, a->name, a->value);
+            return kvr_fail(KVR_EINVAL, "%s: --%s needs a value: %s (%s)", cmd->name, a->name,
+                            a->value, a->help);
         value = argv[++*i];
     }
     return set_value(cmd, a, opts, value);
@@ -181,7 +184,8 @@ static enum kvr_status parse_short(const struct kvr_command *cmd, int argc, char
         if (p[1])
             return set_value(cmd, a, opts, p + 1);
         if (*i + 1 >= argc)
-            return kvr_fail(KVR_EINVAL, "%s: -%c needs a value: %s", cmd->name, *p, a->value);
+            return kvr_fail(KVR_EINVAL, "%s: -%c needs a value: %s (%s)", cmd->name, *p, a->value,
+                            a->help);
         return set_value(cmd, a, opts, argv[++*i]);
     }
     return KVR_OK;
@@ -214,11 +218,15 @@ enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **a
     }
     words[call->n_words] = NULL;
     if (call->n_words < cmd->min_words)
-        return kvr_fail(KVR_EINVAL, "%s: too few arguments; usage: kvreel %s %s", cmd->name,
-                        cmd->name, cmd->usage);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: too few arguments: %d given, need at least %d; usage: kvreel %s %s",
+                        cmd->name, call->n_words, cmd->min_words, cmd->name, cmd->usage);
     if (call->n_words > cmd->max_words)
-        return kvr_fail(KVR_EINVAL, "%s: unexpected argument '%s'; usage: kvreel %s %s", cmd->name,
-                        words[cmd->max_words], cmd->name, cmd->usage);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: unexpected argument '%s': %d arguments given, at most %d allowed; "
+                        "usage: kvreel %s %s",
+                        cmd->name, words[cmd->max_words], call->n_words, cmd->max_words, cmd->name,
+                        cmd->usage);
     return KVR_OK;
 }
 

@@ -177,5 +177,5 @@ enum kvr_status kvr_catalogue_write(FILE *to)
     for (int i = 0; i < all.n; i++)
         fprintf(to, "* %c: %.*s\n", 'a' + i, (int)all.piece[i].n, all.piece[i].text);
     KVR_TRY(put_table(to, false, &all));
-    return ferror(to) ? kvr_fail(KVR_EIO, "catalogue: write failed") : KVR_OK;
+    return ferror(to) ? kvr_fail(KVR_EIO, "catalogue: cannot write the table of methods") : KVR_OK;
 }

@@ -110,11 +110,13 @@ enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_set
         if (n > n_buf - used)
             return kvr_fail(
                 KVR_EINVAL,
-                "the values of -O options have more than the limit of %zu bytes together", n_buf);
+                "-O options: the first %d values have %zu bytes together, at most %zu are allowed",
+                i + 1, used + n, n_buf);
         memcpy(buf + used, list->v[i], n);
         eq = strchr(buf + used, '=');
         if (!eq || eq == buf + used)
-            return kvr_fail(KVR_EINVAL, "option -O '%s': need key=value", list->v[i]);
+            return kvr_fail(KVR_EINVAL, "option -O '%s': need key=value, for example bits=4",
+                            list->v[i]);
         *eq = '\0';
         out[i] = (struct kvr_setting){ .name = buf + used, .value = eq + 1 };
         used += n;
@@ -168,8 +170,10 @@ enum kvr_status kvr_cli_budget(const char *command, const char *text, int *secon
     x = strtod(text, &end);
     x *= *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
     if (end == text || (*end && (!strchr("smh", *end) || end[1])))
-        return kvr_fail(KVR_EINVAL, "%s: --budget '%s': need a time such as 90s, 30m or 2h",
-                        command, text);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: --budget '%s': need a time such as 90s, 30m or 2h (without a unit: seconds)",
+            command, text);
     if (!(x >= 1 && x <= 1e7))
         return kvr_fail(KVR_EINVAL, "%s: --budget '%s': need a time from 1s to 2777h", command,
                         text);

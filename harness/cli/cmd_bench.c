@@ -97,16 +97,23 @@ static enum kvr_status find(const char *name, const struct bench **out)
 {
     const char *names[N_BENCHES + 1] = { 0 };
     const char *near;
+    char all[128];
+    size_t used = 0;
 
     for (int i = 0; i < N_BENCHES; i++) {
         *out = &benches[i];
         if (strcmp(benches[i].name, name) == 0)
             return KVR_OK;
         names[i] = benches[i].name;
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
+                                 i == 0              ? ""
+                                 : i < N_BENCHES - 1 ? ", "
+                                                     : " or ",
+                                 names[i]);
     }
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_EINVAL, "bench: unknown benchmark '%s', need %s%s", name,
-                    near ? "" : "one of: ", near ? near : names[0]);
+    return kvr_fail(KVR_EINVAL, "bench: unknown benchmark '%s', need %s%s%s%s", name, all,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 static json_t *real_or_null(double x)
@@ -145,10 +152,12 @@ static enum kvr_status run_on(const struct bench *b, struct kvr_dev *dev,
     if (o->shape && strcmp(b->name, "attention") != 0)
         return kvr_fail(KVR_EINVAL, "bench: --shape applies to attention only, not to %s", b->name);
     if (o->shape && !b->shape[backend])
-        return kvr_fail(KVR_EUNSUPPORTED, "bench: --shape is not supported on device %s",
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "bench: --shape is not supported on device %s; use --device cpu",
                         kvr_dev_name(dev));
     if (!b->run[backend])
-        return kvr_fail(KVR_EUNSUPPORTED, "bench: %s is not supported on device %s", b->name,
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "bench: %s is not supported on device %s; use --device cpu", b->name,
                         kvr_dev_name(dev));
     return b->run[backend](dev, o, rows, n);
 }
@@ -198,7 +207,8 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct bench_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct bench_opts, shape, "shape", 0, "QxKxHxD", NULL,
-                 "measure attention at this shape only: queries x keys x heads x head_dim"),
+                 "measure attention at this shape only, queries x keys x heads x head_dim: for "
+                 "example 768x9984x12x128; keys must be a multiple of the queries"),
     KVR_ARG_INT(struct bench_opts, rounds, "rounds", 'n', "N", "45", 3, 1000,
                 "maximum number of rounds; a round runs the benchmark and its reference once"),
     KVR_ARG_INT(struct bench_opts, seconds, "seconds", 0, "S", "60", 0, 86400,

@@ -35,8 +35,9 @@ static const struct kvr_arg args[] = {
         "database of measurements; without it, only claims about computed sizes get a verdict"),
     KVR_ARG_TEXT(struct claims_opts, format, "format", 'f', "FORMAT", "txt",
                  "output format: txt, md, csv, json, jsonl or latex"),
-    KVR_ARG_INT(struct claims_opts, most, "most", 0, "N", "360", 12, 1000000,
-                "maximum number of prompts per claim; a claim that needs more is futile"),
+    KVR_ARG_INT(
+        struct claims_opts, most, "most", 0, "N", "360", 12, 1000000,
+        "maximum number of prompts per claim; a claim that needs more for a verdict is futile"),
     KVR_ARG_FLAG(struct claims_opts, json, "json", 0, "print JSON, the same as --format json"),
     { 0 },
 };
@@ -53,7 +54,7 @@ const struct kvr_command kvr_command_claims = {
         "claim's margin) or futile (a verdict would need more than --most prompts).\n"
         "Verdicts come from a confidence sequence and e-BH over all claims, so a database may\n"
         "be judged while it grows.\n"
-        "A claim that needs a GPU or another model names the command that would settle it.\n"
+        "A claim that needs a GPU or another model names the command that would decide it.\n"
         "`kvreel settle` measures the missing cells.\n"
         "The default ledger of claims is results/claims.yaml.\n",
     .args = args,

@@ -30,7 +30,8 @@ static const struct kvr_opt where_options[] = {
     KVR_OPT_INT(struct where, layer, 0, 0, 4095, "index of the layer to use, from 0"),
     KVR_OPT_INT(struct where, tokens_per_frame, 1560, 1, INT_MAX,
                 "number of tokens per latent frame"),
-    KVR_OPT_INT(struct where, frames_per_chunk, 3, 1, 4096, "frames denoised together"),
+    KVR_OPT_INT(struct where, frames_per_chunk, 3, 1, 4096,
+                "number of latent frames that are denoised together (a chunk)"),
     KVR_OPT_INT(struct where, active_tokens, 0, 0, INT_MAX,
                 "use only this number of tokens from the start of each IN; 0 means all"),
     { 0 },
@@ -104,8 +105,8 @@ static enum kvr_status read_pair(struct job *j, struct kvr_st *f, const char *pa
     KVR_TRY(check_tensor(path, "k", &k));
     if (j->k.t.data && (k.shape[1] != j->k.t.shape[1] || k.shape[2] != j->k.t.shape[2]))
         return kvr_fail(KVR_EFORMAT,
-                        "%s: the cache has %lld heads of %lld channels, but the previous file has "
-                        "%lld of %lld",
+                        "%s: tensor k has %lld heads of %lld channels, but the previous file has "
+                        "%lld heads of %lld channels",
                         path, (long long)k.shape[1], (long long)k.shape[2],
                         (long long)j->k.t.shape[1], (long long)j->k.t.shape[2]);
     KVR_TRY(read_one(j, f, path, &k, &j->k, "k"));
@@ -192,10 +193,10 @@ static enum kvr_status draw_in(struct job *j)
                &end) != 3 ||
         j->o->draw[end] || shape[0] < 1 || shape[0] > 1 << 20 || shape[1] < 1 || shape[1] > 64 ||
         shape[2] < 1 || shape[2] > 1024)
-        return kvr_fail(
-            KVR_EINVAL,
-            "--draw '%s': need TOKENSxHEADSxDIM with at most %d tokens, 64 heads and 1024 channels",
-            j->o->draw, 1 << 20);
+        return kvr_fail(KVR_EINVAL,
+                        "--draw '%s': need TOKENSxHEADSxDIM with 1..%d tokens, 1..64 heads and "
+                        "1..1024 channels per head, for example 4680x12x128",
+                        j->o->draw, 1 << 20);
     for (uint32_t i = 0; i < 2; i++) {
         KVR_TRY(kvr_array_alloc(to[i], kvr_dev_host(j->dev), KVR_MEM_IO, KVR_F32, 3, shape));
         draw_one(to[i]->t.data, shape[0], shape[1] * shape[2], i);
@@ -262,10 +263,10 @@ static enum kvr_status pass(struct job *j, const char *path)
     if (!active || active > n_tokens(j))
         active = n_tokens(j);
     if (active < j->layer.n_active)
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: the cache has %lld active tokens, fewer than in the previous file (%lld)",
-            path ? path : "", (long long)active, (long long)j->layer.n_active);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: the cache has %lld active tokens, fewer than in the previous file "
+                        "(%lld); each file must have at least as many tokens as the previous one",
+                        path ? path : "", (long long)active, (long long)j->layer.n_active);
     j->layer.geo.capacity = n_tokens(j);
     KVR_TRY(on_device(j, &j->k, &j->dev_k, &k));
     KVR_TRY(on_device(j, &j->v, &j->dev_v, &v));
@@ -359,7 +360,9 @@ static enum kvr_status settle(struct job *j)
         return kvr_fail(KVR_EINVAL,
                         "codec: needs --method with --in and --out, or --method with --draw");
     if (j->o->draw && j->o->in.n)
-        return kvr_fail(KVR_EINVAL, "codec: use --draw or --in, not both");
+        return kvr_fail(KVR_EINVAL,
+                        "codec: both --draw %s and --in %s are given; use only one of them",
+                        j->o->draw, j->o->in.v[0]);
     KVR_TRY(kvr_cli_settings(&j->o->set, set, buf, sizeof buf));
     kvr_opts_defaults(where_options, &j->where);
     for (int i = 0; i < j->o->set.n; i++)
@@ -368,7 +371,7 @@ static enum kvr_status settle(struct job *j)
         else
             set[n++] = set[i];
     if (j->where.layer >= j->where.layers)
-        return kvr_fail(KVR_EINVAL, "layer=%d is not allowed, need 0..%d (layers=%d)",
+        return kvr_fail(KVR_EINVAL, "codec: -O layer=%d is not allowed, need 0..%d (-O layers=%d)",
                         j->where.layer, j->where.layers - 1, j->where.layers);
     return kvr_scheme_open(&j->scheme, j->o->method, set, n);
 }
@@ -404,7 +407,7 @@ static void print_text(const json_t *doc)
         if (json_is_string(v))
             printf("  %-15s %s\n", keys[i], json_string_value(v));
         else if (json_is_null(v))
-            printf("  %-15s not a number\n", keys[i]);
+            printf("  %-15s not a finite number\n", keys[i]);
         else
             printf("  %-15s %.12g\n", keys[i], json_number_value(v));
     }
@@ -438,12 +441,14 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct codec_opts, method, "method", 'm', "METHOD", NULL, "NAME, or NAME@study"),
+    KVR_ARG_TEXT(struct codec_opts, method, "method", 'm', "METHOD", NULL,
+                 "NAME (the method as its paper intends it) or NAME@study (as the 33-method study "
+                 "implemented it); names: kvreel list methods"),
     KVR_ARG_LIST(struct codec_opts, in, "in", 'i', "FILE",
                  "safetensors file with tensors k and v, [tokens, heads, dim]; give this option "
                  "again for each later state of the same KV cache"),
     KVR_ARG_TEXT(struct codec_opts, out, "out", 'o', "FILE", NULL,
-                 "output file for decoded k and v, as F32"),
+                 "output file: a safetensors file with the decoded tensors k and v in F32"),
     KVR_ARG_TEXT(struct codec_opts, draw, "draw", 0, "TxHxD", NULL,
                  "instead of --in: random keys and values with T tokens, H heads and D channels, "
                  "equal on every machine"),

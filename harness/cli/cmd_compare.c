@@ -38,7 +38,8 @@ static enum kvr_status find(const char *name, const struct kvr_metric **out)
         names[i] = kvr_metrics[i]->name;
     near = kvr_nearest(name, names);
     return kvr_fail(KVR_EINVAL, "compare: unknown metric '%s'%s%s%s", name,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+                    near ? "; did you mean '" : "; `kvreel list metrics` lists them",
+                    near ? near : "", near ? "'?" : "");
 }
 
 static enum kvr_status add_named(const struct kvr_metric **list, int *n, const char *name)
@@ -46,7 +47,7 @@ static enum kvr_status add_named(const struct kvr_metric **list, int *n, const c
     KVR_TRY(find(name, &list[*n]));
     for (int i = 0; i < *n; i++)
         if (list[i] == list[*n])
-            return kvr_fail(KVR_EINVAL, "compare: metric '%s' is listed twice", name);
+            return kvr_fail(KVR_EINVAL, "compare: --metrics: metric '%s' is listed twice", name);
     if (++*n == MAX_METRICS)
         return kvr_fail(KVR_EINVAL, "compare: --metrics lists more than the limit of %d metrics",
                         MAX_METRICS - 1);
@@ -66,13 +67,17 @@ static enum kvr_status choose(const char *text, const struct kvr_metric **list, 
         return KVR_OK;
     }
     if (strlen(text) >= sizeof copy)
-        return kvr_fail(KVR_EINVAL, "compare: --metrics has more than the limit of %zu characters",
-                        sizeof copy - 1);
+        return kvr_fail(KVR_EINVAL,
+                        "compare: --metrics has %zu characters, at most %zu are allowed",
+                        strlen(text), sizeof copy - 1);
     strcpy(copy, text);
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save))
         KVR_TRY(add_named(list, n, w));
     return *n ? KVR_OK
-              : kvr_fail(KVR_EINVAL, "compare: --metrics is empty; need metric names or all");
+              : kvr_fail(KVR_EINVAL,
+                         "compare: --metrics '%s' has no names; need metric names, separated by "
+                         "commas, or all",
+                         text);
 }
 
 /* --- values ------------------------------------------------------------------------------ */
@@ -221,6 +226,22 @@ static bool misses_limit(const json_t *doc, const char *key, double limit)
     return limit > 0 && !(json_number_value(json_object_get(doc, key)) >= limit);
 }
 
+/* Reports on stderr a metric that misses its limit, the option `option`. */
+static void tell_miss(const json_t *doc, const char *key, const char *option, double limit)
+{
+    const json_t *value = json_object_get(doc, key);
+
+    if (!misses_limit(doc, key, limit))
+        return;
+    if (json_is_number(value))
+        fprintf(stderr, "kvreel: compare: out of tolerance: %s is %g, need at least %g (%s)\n", key,
+                json_number_value(value), limit, option);
+    else
+        fprintf(stderr,
+                "kvreel: compare: out of tolerance: %s has no value, need at least %g (%s)\n", key,
+                limit, option);
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct compare_opts *o = call->opts;
@@ -239,22 +260,23 @@ static int run(const struct kvr_call *call)
     if (o->json)
         return kvr_cli_json(doc, code);
     print(doc, !o->metrics);
+    tell_miss(doc, "psnr_db", "--min-psnr", o->min_psnr);
+    tell_miss(doc, "ssim", "--min-ssim", o->min_ssim);
     json_decref(doc);
-    if (!ok)
-        fprintf(stderr, "kvreel: compare: out of tolerance (--min-psnr %g, --min-ssim %g)\n",
-                o->min_psnr, o->min_ssim);
     return code;
 }
 
 static const struct kvr_arg args[] = {
     KVR_ARG_REAL(struct compare_opts, min_psnr, "min-psnr", 0, "DB", NULL, 0, 1000,
-                 "exit with code 4 if the PSNR is lower than this, in dB"),
+                 "exit with code 4 if the PSNR is lower than this, in dB; 0 means no limit"),
     KVR_ARG_REAL(struct compare_opts, min_ssim, "min-ssim", 0, "X", NULL, 0, 1,
-                 "exit with code 4 if the SSIM is lower than this"),
+                 "exit with code 4 if the SSIM is lower than this (0 to 1); 0 means no limit"),
     KVR_ARG_TEXT(struct compare_opts, metrics, "metrics", 'm', "LIST", NULL,
-                 "comma-separated metric names, or all; the default is psnr,ssim,identical_frames"),
+                 "metric names, separated by commas, or all; the default is "
+                 "psnr,ssim,identical_frames; names: kvreel list metrics"),
     KVR_ARG_INT(struct compare_opts, chunk, "chunk", 'c', "N", "0", 0, 100000,
-                "number of frames per chunk, for metrics chunk_discontinuity and colour_drift"),
+                "number of video frames per chunk, for metrics chunk_discontinuity and "
+                "colour_drift; 0 means unknown"),
     KVR_ARG_FLAG(struct compare_opts, series, "series", 0,
                  "with --json: include each metric's value for every frame"),
     KVR_ARG_FLAG(struct compare_opts, json, "json", 0, "print JSON"),

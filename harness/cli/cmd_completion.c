@@ -267,7 +267,8 @@ static int run_completion(const struct kvr_call *call)
 
     if (o->values && shell)
         return kvr_cli_fail(kvr_fail(
-            KVR_EINVAL, "completion: --values cannot be combined with the name of a shell"));
+            KVR_EINVAL, "completion: both --values %s and shell %s are given; use only one of them",
+            o->values, shell));
     if (o->values) {
         enum kvr_status st = kvr_values_write(o->values, stdout);
 
@@ -289,8 +290,10 @@ static int run_completion(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct completion_opts, values, "values", 0, "KIND", NULL,
-                 "print the values of one kind, one per line: methods, metrics, suites, ..."),
+    KVR_ARG_TEXT(
+        struct completion_opts, values, "values", 0, "KIND", NULL,
+        "print the values of one kind, one per line: methods, metrics, models, suites, tables, "
+        "figures, settings, commands or a kind that the bash script uses"),
     { 0 },
 };
 

@@ -81,7 +81,7 @@ static json_t *check_models(enum kvr_status *worst)
 static json_t *check_governor(void)
 {
     struct kvr_procfile f;
-    char text[64];
+    char text[128];
     bool ok = true;
 
     kvr_procfile_open(&f, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
@@ -92,6 +92,8 @@ static json_t *check_governor(void)
         snprintf(text, sizeof text, "unknown on this system");
     }
     kvr_procfile_close(&f);
+    if (!ok)
+        strncat(text, "; set it to performance for steady times", sizeof text - strlen(text) - 1);
     return check("cpu governor", ok, text);
 }
 

@@ -120,11 +120,14 @@ static enum kvr_status find_files(const struct embed_opts *o, char **encoder, ch
     }
     if (!*encoder && !o->encoder)
         return kvr_fail(KVR_ENOTFOUND,
-                        "embed: no text encoder; give --encoder FILE, or --model with a folder "
-                        "that contains models_t5_umt5-xxl-enc-bf16.pth");
+                        "embed: no text encoder%s%s; give --encoder FILE, or --model with a folder "
+                        "that contains models_t5_umt5-xxl-enc-bf16.pth",
+                        o->model ? " in model folder " : "", o->model ? dir : "");
     if (!*tokenizer && !o->tokenizer)
-        return kvr_fail(KVR_ENOTFOUND, "embed: no tokenizer; give --tokenizer FILE, or --model "
-                                       "with a folder that contains google/umt5-xxl/spiece.model");
+        return kvr_fail(KVR_ENOTFOUND,
+                        "embed: no tokenizer%s%s; give --tokenizer FILE, or --model "
+                        "with a folder that contains google/umt5-xxl/spiece.model",
+                        o->model ? " in model folder " : "", o->model ? dir : "");
     return KVR_OK;
 }
 
@@ -172,7 +175,9 @@ static int run(const struct kvr_call *call)
     int n = 0;
 
     if (!o->prompts || !o->out)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "embed: needs both --prompts FILE and -o PACK"));
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL,
+                                     "embed: %s is missing: needs both --prompts FILE and -o PACK",
+                                     o->prompts ? "-o" : "--prompts"));
     if (o->threads)
         omp_set_num_threads(o->threads);
     st = embed(o, &r, &n);
@@ -185,8 +190,9 @@ static int run(const struct kvr_call *call)
                             KVR_EXIT_OK);
     printf("%s: %d prompts, %lld tokens of %d values\n", o->out, n, (long long)r.n_tokens, r.dim);
     if (r.n_cut)
-        printf("%d prompts have %d tokens (--max-tokens); those with a longer text are truncated\n",
-               r.n_cut, o->max_tokens);
+        printf(
+            "%d prompts reach the limit of %d tokens (--max-tokens); longer texts are truncated\n",
+            r.n_cut, o->max_tokens);
     return KVR_EXIT_OK;
 }
 
@@ -194,17 +200,20 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct embed_opts, prompts, "prompts", 'p', "FILE", NULL,
                  "suite (.yaml), or text file with one prompt per line; the prompts get the ids "
                  "p0001, p0002, ..."),
-    KVR_ARG_TEXT(struct embed_opts, out, "out", 'o', "PACK", NULL, "output safetensors file"),
+    KVR_ARG_TEXT(struct embed_opts, out, "out", 'o', "PACK", NULL,
+                 "output file of text embeddings, one tensor per prompt (safetensors)"),
     KVR_ARG_TEXT(struct embed_opts, model, "model", 0, "NAME", NULL,
                  "model folder that contains the text encoder and the tokenizer"),
     KVR_ARG_TEXT(struct embed_opts, encoder, "encoder", 0, "FILE", NULL,
-                 "encoder weights, models_t5_umt5-xxl-enc-bf16.pth"),
+                 "weights of the text encoder, the file models_t5_umt5-xxl-enc-bf16.pth"),
     KVR_ARG_TEXT(struct embed_opts, tokenizer, "tokenizer", 0, "FILE", NULL,
                  "tokenizer file spiece.model, or a folder that contains it"),
-    KVR_ARG_INT(struct embed_opts, max_tokens, "max-tokens", 0, "N", "512", 1, 8192,
-                "maximum number of tokens per prompt; must be the model's text_len"),
+    KVR_ARG_INT(
+        struct embed_opts, max_tokens, "max-tokens", 0, "N", "512", 1, 8192,
+        "maximum number of tokens per prompt; must equal text_len in the model's configuration"),
     KVR_ARG_TEXT(struct embed_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
-    KVR_ARG_INT(struct embed_opts, threads, "threads", 't', "N", "0", 0, 1024, "threads; 0: all"),
+    KVR_ARG_INT(struct embed_opts, threads, "threads", 't', "N", "0", 0, 1024,
+                "number of CPU threads; 0 means all"),
     KVR_ARG_FLAG(struct embed_opts, json, "json", 0, "print JSON"),
     KVR_ARG_FLAG(struct embed_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     { 0 },

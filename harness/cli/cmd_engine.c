@@ -79,6 +79,20 @@ static enum kvr_status check(struct kvr_check_report *r, const char *dir,
     return st;
 }
 
+/* Reports on stderr why the check failed. */
+static void tell_failed(const struct kvr_check_report *r, const char *dir)
+{
+    int n = 0;
+
+    for (int i = 0; i < r->n; i++)
+        n += r->entries[i].status == KVR_CHECK_FAIL;
+    if (n)
+        fprintf(stderr, "kvreel: engine check: %s: %d of %d tensors are out of tolerance\n", dir, n,
+                r->n);
+    else
+        fprintf(stderr, "kvreel: engine check: %s: no tensor could be compared\n", dir);
+}
+
 static int run(const struct kvr_call *call)
 {
     static const char *const columns[] = { "name", "rel_l2", "max_abs", "status", "note", NULL };
@@ -108,7 +122,7 @@ static int run(const struct kvr_call *call)
         code = kvr_cli_wrote(st, code);
     }
     if (!r.ok)
-        fprintf(stderr, "kvreel: engine check: %s: out of tolerance\n", call->words[1]);
+        tell_failed(&r, call->words[1]);
     kvr_check_report_free(&r);
     return code;
 }
