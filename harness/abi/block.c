@@ -21,16 +21,17 @@ static enum kvr_status check_shape(const struct kvreel_block_shape *s)
     if (s->n_tok < 1 || s->n_tok > INT32_MAX || s->n_heads < 1 || s->head_dim < 1 ||
         s->head_dim > KVR_ATTEND_MAX_D)
         return kvr_fail(KVR_EINVAL,
-                        "block: %lld tokens, %d heads, head_dim %d: need tokens and heads of at "
-                        "least 1, head_dim 1..%d",
-                        (long long)s->n_tok, s->n_heads, s->head_dim, KVR_ATTEND_MAX_D);
+                        "block: n_tok is %lld, n_heads is %d, head_dim is %d; need n_tok 1..%d, "
+                        "n_heads at least 1 and head_dim 1..%d",
+                        (long long)s->n_tok, s->n_heads, s->head_dim, INT32_MAX, KVR_ATTEND_MAX_D);
     if (s->tokens_per_frame < 0 || s->tokens_per_frame > s->n_tok || s->frames_per_chunk < 0 ||
         s->layer < 0 || s->n_layers < 0 || (s->n_layers && s->layer >= s->n_layers))
-        return kvr_fail(
-            KVR_EINVAL,
-            "block: tokens_per_frame %lld, frames_per_chunk %d, layer %d, n_layers %d: need 0 <= "
-            "tokens_per_frame <= n_tok, frames_per_chunk >= 0 and 0 <= layer < n_layers",
-            (long long)s->tokens_per_frame, s->frames_per_chunk, s->layer, s->n_layers);
+        return kvr_fail(KVR_EINVAL,
+                        "block: tokens_per_frame is %lld, frames_per_chunk is %d, layer is %d, "
+                        "n_layers is %d; need tokens_per_frame 0..%lld (n_tok), frames_per_chunk "
+                        ">= 0, and 0 <= layer < n_layers or n_layers 0",
+                        (long long)s->tokens_per_frame, s->frames_per_chunk, s->layer, s->n_layers,
+                        (long long)s->n_tok);
     return KVR_OK;
 }
 

@@ -144,10 +144,10 @@ int kvreel_to_f32(float *to, const void *from, const char *type, size_t n)
 
     if (!kvr_dtype_parse(type, &t) || (t != KVR_F32 && t != KVR_F64 && t != KVR_F16 &&
                                        t != KVR_BF16 && t != KVR_F8_E4M3 && t != KVR_F8_E5M2))
-        return kvr_fail(
-            KVR_EINVAL,
-            "'%s' is not a floating-point type: need F32, F64, F16, BF16, F8_E4M3 or F8_E5M2",
-            type);
+        return kvr_fail(KVR_EINVAL,
+                        "kvreel_to_f32: '%s' is not a floating-point type, need F32, F64, F16, "
+                        "BF16, F8_E4M3 or F8_E5M2",
+                        type);
     kvr_to_f32(to, from, t, n);
     return KVR_OK;
 }

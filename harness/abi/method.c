@@ -44,8 +44,9 @@ enum kvr_status kvr_abi_take(const char *what, void *ours, size_t n, const void 
                              size_t size)
 {
     if (size < sizeof size || size > 4096)
-        return kvr_fail(KVR_EINVAL, "%s: the member `size` is %zu; set it to sizeof of the struct",
-                        what, size);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: member `size` is %zu, need 8..4096; set it to sizeof(struct %s)", what,
+                        size, what);
     memset(ours, 0, n);
     memcpy(ours, theirs, size < n ? size : n);
     return KVR_OK;
@@ -55,8 +56,9 @@ enum kvr_status kvr_abi_give(const char *what, void *theirs, size_t size, const 
                              size_t n)
 {
     if (size < sizeof size || size > 4096)
-        return kvr_fail(KVR_EINVAL, "%s: the member `size` is %zu; set it to sizeof of the struct",
-                        what, size);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: member `size` is %zu, need 8..4096; set it to sizeof(struct %s)", what,
+                        size, what);
     memcpy((char *)theirs + sizeof size, (const char *)ours + sizeof size,
            (size < n ? size : n) - sizeof size);
     return KVR_OK;
@@ -75,7 +77,8 @@ static enum kvr_status split(const char *text, char **copy, struct kvr_setting *
         return kvr_fail(KVR_ENOMEM, "method: out of memory");
     equals = strchr(*copy, '=');
     if (!equals)
-        return kvr_fail(KVR_EINVAL, "setting '%s': need key=value", text);
+        return kvr_fail(KVR_EINVAL, "setting '%s' has no '=': need key=value, for example bits=4",
+                        text);
     *equals = 0;
     *set = (struct kvr_setting){ *copy, equals + 1 };
     return KVR_OK;
@@ -91,7 +94,8 @@ int kvreel_method_open(kvreel_method **out, const char *spec, const char *const 
     *out = NULL;
     for (; settings && settings[n] && st == KVR_OK; n++) {
         if (n == SETTINGS_MAX) {
-            st = kvr_fail(KVR_EINVAL, "%s: more than the limit of %d settings", spec, SETTINGS_MAX);
+            st = kvr_fail(KVR_EINVAL, "method %s: more than the limit of %d settings are given",
+                          spec, SETTINGS_MAX);
             break;
         }
         st = split(settings[n], &copy[n], &set[n]);
@@ -224,7 +228,7 @@ int kvreel_predict(const kvreel_method *m, const char *geometry, int latent_fram
     *json = NULL;
     KVR_TRY(kvr_geometry_find(geometry, &geo));
     if (latent_frames < 1)
-        return kvr_fail(KVR_EINVAL, "%d frames, need at least 1", latent_frames);
+        return kvr_fail(KVR_EINVAL, "predict: latent_frames is %d, need at least 1", latent_frames);
     KVR_TRY(kvr_predict(m->scheme, &geo, &run, &p));
     return tell(json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o, s:b, s:o, s:o, s:s?, s:o, s:o}",
                           "method", m->scheme->name, "geometry", geo.name, "latent_frames",

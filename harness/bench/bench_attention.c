@@ -116,7 +116,7 @@ static enum kvr_status products(struct kit *t)
                                 (float *)t->product.p + h * d, ld);
         worst = (int)st > worst ? (int)st : worst;
     }
-    return kvr_onednn_done(worst, "bench", "a product");
+    return kvr_onednn_done(worst, "bench", "a matrix product");
 }
 
 /* Computes both matrix products in BF16 with oneDNN. The inputs are rounded to BF16 once, in the
@@ -147,7 +147,7 @@ static enum kvr_status products_bf16(struct kit *t)
 
         worst = st > worst ? st : worst;
     }
-    return kvr_onednn_done(worst, "bench", "a product");
+    return kvr_onednn_done(worst, "bench", "a matrix product");
 }
 
 /* Fills a cache with the past chunks and appends the current chunk. The data of chunk c is that of
@@ -547,9 +547,10 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *text, in
         queries < 1 || queries > 1 << 16 || keys % queries || keys < 2 * queries ||
         keys > 1 << 20 || heads < 1 || heads > 256 || d < 8 || d > MAX_D)
         return kvr_fail(KVR_EINVAL,
-                        "--shape %s: need QUERIESxKEYSxHEADSxDIM, where keys are a multiple of the "
+                        "bench: --shape '%s': need QUERIESxKEYSxHEADSxDIM with 1..%d queries, "
+                        "1..256 heads, dim 8..%d, and at most %d keys that are a multiple of the "
                         "queries and at least twice as many, as in 768x9984x12x128",
-                        text);
+                        text, 1 << 16, (int)MAX_D, 1 << 20);
     *n_rows = 0;
     queries = kvr_bench_attention_queries(queries, keys, heads, d);
     return of_shape(dev, &(struct shape){ heads, d, queries, 1, keys / queries - 1 }, rounds,

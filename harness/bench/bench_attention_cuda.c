@@ -164,8 +164,11 @@ static enum kvr_status dense(void *ctx, int iter)
 
     (void)iter;
     if (!kvr_attend_mma_accepts(kvr_stream_block_shared(s), &shape, &span))
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "bench: the dense attention kernel does not support head_dim %d", t->s->d);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "bench: the dense attention kernel does not support head_dim %d with %zu bytes of "
+            "shared memory per block; need a head_dim that is a multiple of 16",
+            t->s->d, kvr_stream_block_shared(s));
     if (by_groups(t, &shape, &span))
         kvr_attend_list_cuda(s, &shape, &io, &span, 1, t->parts.p, n_parts);
     else if (kvr_attend_rows_accepts(kvr_stream_block_shared(s), &shape, &span))

@@ -137,9 +137,9 @@ static enum kvr_status check_elements(const struct kit *k, const struct kvr_benc
             held += exact;
             if (!(err <= tol))
                 return kvr_fail(KVR_ETOLERANCE,
-                                "bench: %s: element %zu: %g decodes to %g, an error of %g; at most "
-                                "%g is allowed",
-                                line->name, e, (double)want[e], (double)got[e], (double)err,
+                                "bench: %s: token %zu, channel %zu: %g decodes to %g, an error of "
+                                "%g; at most %g is allowed",
+                                line->name, token, c, (double)want[e], (double)got[e], (double)err,
                                 (double)tol);
         }
     }
@@ -286,12 +286,16 @@ static enum kvr_status time_caches(struct kit *k, const struct kvr_codec *c, enu
 static enum kvr_status check_decoded(struct kit *k, const struct kvr_bench_line *line,
                                      const struct kvr_packed *p)
 {
+    const float *again = k->work.p, *timed = k->out.p;
+
     kvr_codec_decode(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->work.p);
-    return memcmp(k->work.p, k->out.p, k->n * sizeof(float)) == 0
-               ? KVR_OK
-               : kvr_fail(KVR_ETOLERANCE,
-                          "bench: %s: decoded values differ between the checked and the timed runs",
-                          line->name);
+    for (size_t e = 0; e < k->n; e++)
+        if (memcmp(&again[e], &timed[e], sizeof *again) != 0)
+            return kvr_fail(KVR_ETOLERANCE,
+                            "bench: %s: element %zu decoded to %g in the timed run, but to %g when "
+                            "the same codes were decoded again",
+                            line->name, e, (double)timed[e], (double)again[e]);
+    return KVR_OK;
 }
 
 /* Measures one round of each kind of work. In the last round, each result is checked before the

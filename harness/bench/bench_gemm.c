@@ -72,7 +72,7 @@ static enum kvr_status plain(struct kit *t)
 {
     return kvr_onednn_done(kvr_dnnl_sgemm('N', 'T', t->s->m, t->s->n, t->s->k, 1, t->x.p, t->s->k,
                                           t->w.p, t->s->k, 0, t->reference.p, t->s->n),
-                           "bench", "a product");
+                           "bench", "a matrix product");
 }
 
 static enum kvr_status packed(struct kit *t)
@@ -94,8 +94,10 @@ static enum kvr_status check(const struct kit *t)
     for (int64_t i = 0; i < (int64_t)t->s->m * t->s->n; i++)
         if (!(fabs((double)a[i] - b[i]) <= tol))
             return kvr_fail(KVR_ETOLERANCE,
-                            "bench: gemm element %lld is %g, but the reference computes %g",
-                            (long long)i, (double)a[i], (double)b[i]);
+                            "bench: gemm, m %d, k %d, n %d: element %lld is %g, but oneDNN "
+                            "computes %g; a difference of at most %g is allowed",
+                            t->s->m, t->s->k, t->s->n, (long long)i, (double)a[i], (double)b[i],
+                            tol);
     return KVR_OK;
 }
 

@@ -144,9 +144,9 @@ static enum kvr_status verify(struct kit *t, const char *name)
             sum += (double)x[j] * (double)w[j];
         if (!(fabs(sum - (double)t->host_y[at]) <= tol))
             return kvr_fail(KVR_ETOLERANCE,
-                            "bench: %s: element %zu is %g, but %g was expected; at most %g of "
-                            "difference is allowed",
-                            name, at, (double)t->host_y[at], sum, tol);
+                            "bench: %s, m %d, k %d, n %d: element %zu is %g, but %g was expected; "
+                            "a difference of at most %g is allowed",
+                            name, t->s.m, t->s.k, t->s.n, at, (double)t->host_y[at], sum, tol);
     }
     return KVR_OK;
 }
@@ -197,7 +197,7 @@ enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
             continue;
         st = kit_open(&t);
         if (st == KVR_OK)
-            st = check(&t, run_library, "the library's product");
+            st = check(&t, run_library, "reference product by the library");
         if (st == KVR_OK)
             st = check(&t, run_own, row->name);
         if (st == KVR_OK)

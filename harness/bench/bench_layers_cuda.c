@@ -282,8 +282,8 @@ static enum kvr_status check_element(const struct kit *t, enum kvr_linear_end en
     }
     if (!(fabs(got - v) <= tol))
         return kvr_fail(KVR_ETOLERANCE,
-                        "bench: %s: element %zu of layer %zu is %g, but %g was expected; at most "
-                        "%g of difference is allowed",
+                        "bench: %s: element %zu of layer %zu is %g, but %g was expected; a "
+                        "difference of at most %g is allowed",
                         name, at, layer, got, v, tol);
     return KVR_OK;
 }
@@ -452,7 +452,7 @@ static enum kvr_status time_call(struct kit *t, int rounds, const struct kvr_ben
         return KVR_OK;
     row = &rows[*n_rows];
     name_row(t, "cuBLASLt", row);
-    row->reference = "its first proposal";
+    row->reference = "cuBLASLt's first algorithm";
     KVR_TRY(time_it(t, best, first, rounds, row));
     row->blocks = 0;
     kvr_bench_emit(sink, row);

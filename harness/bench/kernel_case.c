@@ -288,7 +288,7 @@ static const char *describe_buffer(const struct kvr_case_kit *k, char buf[96])
 
 static const char *right_by(const struct kvr_kernel_case *c)
 {
-    return c->reference ? "its reference computes" : "portable C computes";
+    return c->reference ? "the reference computes" : "portable C computes";
 }
 
 static enum kvr_status compare_numbers(const struct kvr_kernel_case *c, enum kvr_isa isa,
@@ -308,9 +308,9 @@ static enum kvr_status compare_numbers(const struct kvr_kernel_case *c, enum kvr
         if (!(err <= c->tol))
             return kvr_fail(
                 KVR_ETOLERANCE,
-                "%s, %s: %s: argument %d [%zu] is %.9g, but %s %.9g: the relative error "
-                "is %.3g (magnitude of the row: %.3g), the limit is %.3g",
-                c->name, kvr_isa_name(isa), describe_buffer(k, at), which, i, have, right_by(c),
+                "%s, %s: %s: element %zu of argument %d is %.9g, but %s %.9g: the error is %.3g "
+                "times the magnitude of the row (%.3g), at most %.3g times is allowed",
+                c->name, kvr_isa_name(isa), describe_buffer(k, at), i, which, have, right_by(c),
                 want, err, size, c->tol);
     }
     return KVR_OK;

@@ -42,7 +42,7 @@ static enum kvr_status describe(dnnl_memory_desc_t *md, int64_t rows, int64_t co
 
     return check(
         dnnl_memory_desc_init_by_tag(md, cols ? 2 : 1, dims, dnnl_f32, cols ? dnnl_ab : dnnl_a),
-        "memory");
+        "the creation of a memory descriptor");
 }
 
 static enum kvr_status bind(struct kvr_kernel_library *l, int which, const dnnl_memory_desc_t *md,
@@ -62,7 +62,7 @@ static enum kvr_status make(struct kvr_kernel_library *l, const_dnnl_op_desc_t o
     enum kvr_status st;
 
     DNNL_TRY(kvr_dnnl_primitive_desc_create(&pd, op, NULL, l->engine, NULL));
-    st = check(kvr_dnnl_primitive_create(&l->primitive, pd), "primitive");
+    st = check(kvr_dnnl_primitive_create(&l->primitive, pd), "the creation of a primitive");
     dnnl_primitive_desc_destroy(pd);
     return st;
 }
@@ -158,7 +158,8 @@ static enum kvr_status run_scores(const struct kvr_kernel_library *l)
     const dnnl_dim_t m = l->kit->shape[0], n = l->kit->shape[1], d = l->kit->shape[2];
     const struct kvr_case_arg *a = l->kit->arg;
 
-    return check(kvr_dnnl_sgemm('N', 'N', m, n, d, 1, a[1].p, d, a[2].p, n, 0, a[0].p, n), "sgemm");
+    return check(kvr_dnnl_sgemm('N', 'N', m, n, d, 1, a[1].p, d, a[2].p, n, 0, a[0].p, n),
+                 "the product of two F32 matrices (sgemm)");
 }
 
 static enum kvr_status run_values(const struct kvr_kernel_library *l)
@@ -166,7 +167,8 @@ static enum kvr_status run_values(const struct kvr_kernel_library *l)
     const dnnl_dim_t m = l->kit->shape[0], n = l->kit->shape[1], d = l->kit->shape[2];
     const struct kvr_case_arg *a = l->kit->arg;
 
-    return check(kvr_dnnl_sgemm('N', 'N', m, d, n, 1, a[1].p, n, a[2].p, d, 1, a[0].p, d), "sgemm");
+    return check(kvr_dnnl_sgemm('N', 'N', m, d, n, 1, a[1].p, n, a[2].p, d, 1, a[0].p, d),
+                 "the product of two F32 matrices (sgemm)");
 }
 
 static const struct entry entries[] = {
@@ -198,10 +200,10 @@ enum kvr_status kvr_kernel_library_open(struct kvr_kernel_library **out,
         return kvr_fail(KVR_ENOMEM, "kernels: out of memory");
     l->entry = e;
     l->kit = k;
-    st = check(kvr_dnnl_engine_create(&l->engine, dnnl_cpu, 0), "engine");
+    st = check(kvr_dnnl_engine_create(&l->engine, dnnl_cpu, 0), "the creation of an engine");
     if (st == KVR_OK)
         st = check(kvr_dnnl_stream_create(&l->stream, l->engine, dnnl_stream_default_flags),
-                   "stream");
+                   "the creation of a stream");
     if (st == KVR_OK && e->open)
         st = e->open(l);
     if (st == KVR_OK)
@@ -216,7 +218,7 @@ enum kvr_status kvr_kernel_library_run(const struct kvr_kernel_library *l)
     if (l->entry->run)
         return l->entry->run(l);
     DNNL_TRY(kvr_dnnl_primitive_execute(l->primitive, l->stream, l->n, l->arg));
-    return check(kvr_dnnl_stream_wait(l->stream), "waiting");
+    return check(kvr_dnnl_stream_wait(l->stream), "waiting for the stream");
 }
 
 const char *kvr_kernel_library_name(const struct kvr_kernel_library *l)

@@ -39,11 +39,12 @@ struct kvr_cuda_head_rows kvr_cuda_head_rows_of(const struct kvr_attend_job *job
 enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n)
 {
     if (n->int8 && (!n->staged || n->correction))
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "attend int8 on a device: needs path staged and a method without correction%s%s",
-            n->correction ? "; this method has correction " : "",
-            n->correction ? n->correction->name : "");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "attend int8 on a device: needs path staged (here %s) and a method without "
+                        "correction%s%s; use attend float",
+                        n->staged ? "staged" : "fused",
+                        n->correction ? "; this method has correction " : "",
+                        n->correction ? n->correction->name : "");
     if (n->int8 && n->head_dim != KVR_BYTE_D)
         return kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: head_dim is %d, need %d",
                         n->head_dim, KVR_BYTE_D);
@@ -59,12 +60,15 @@ enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n)
             "devices have no kernels for grouped queries or for causal attention in a chunk",
             n->n_heads * (n->group > 1 ? n->group : 1), n->n_heads, n->causal ? ", causal," : "");
     if (!n->staged && n->exact != KVR_BF16)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "path fused on a device needs a BF16 cache; use path staged for F32");
-    if (!n->staged && n->correction && n->correction->by_scales == KVR_BY_SCALES_EXACT)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "correction 'exact' is a diagnostic: on a device it needs path staged, not fused");
+            "path fused on a device needs a BF16 cache, but this cache is %s; use path staged",
+            kvr_dtype_name(n->exact));
+    if (!n->staged && n->correction && n->correction->by_scales == KVR_BY_SCALES_EXACT)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "correction '%s' is a diagnostic that path fused on a device does not "
+                        "support; use path staged",
+                        n->correction->name);
     return KVR_OK;
 }
 
@@ -186,12 +190,13 @@ static enum kvr_status check_bytes(const struct kvr_attend_needs *n,
     if (!kvr_attend_bytes_supported(stream))
         return kvr_fail(KVR_EUNSUPPORTED,
                         "attend int8 on a device: compute capability is %d.%d, need 9.0 and a "
-                        "build with sm_90a kernels",
+                        "build with sm_90a kernels; use attend float",
                         capability / 10, capability % 10);
     return kvr_attend_bytes_maps(&rows, heads)
                ? KVR_OK
-               : kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: the driver cannot create "
-                                            "the tensor map for bulk copies");
+               : kvr_fail(KVR_EUNSUPPORTED,
+                          "attend int8 on a device: the CUDA driver cannot create the tensor maps "
+                          "for bulk copies (TMA); use attend float");
 }
 
 /* Whether the device's tensor-core kernels support BF16 rows of this head dimension. */

@@ -23,8 +23,12 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
 {
     if (s->n_layers < 1 || s->n_heads < 1 || s->head_dim < 1 || s->tokens_per_frame < 1 ||
         s->frames_per_chunk < 1 || s->capacity_frames < 1)
-        return kvr_fail(KVR_EINVAL, "cache: layers, heads, head_dim, tokens per frame, chunk and "
-                                    "capacity must each be at least 1");
+        return kvr_fail(
+            KVR_EINVAL,
+            "cache: n_layers is %d, n_heads is %d, head_dim is %d, tokens_per_frame is %d, "
+            "frames_per_chunk is %d, capacity_frames is %d; each must be at least 1",
+            s->n_layers, s->n_heads, s->head_dim, s->tokens_per_frame, s->frames_per_chunk,
+            s->capacity_frames);
     if (s->n_kv_heads < 0 || s->n_heads % kvr_cache_kv_heads(s) != 0)
         return kvr_fail(KVR_EINVAL, "cache: %d query heads must be a multiple of %d KV heads",
                         s->n_heads, s->n_kv_heads);
@@ -33,10 +37,10 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
                         "cache: window is %d frames, sink is %d frames: neither may be negative",
                         s->window_frames, s->sink_frames);
     if (s->window_frames && s->window_frames < s->frames_per_chunk + s->sink_frames)
-        return kvr_fail(
-            KVR_EINVAL,
-            "cache: a window of %d frames is smaller than the sink (%d) plus one chunk (%d)",
-            s->window_frames, s->sink_frames, s->frames_per_chunk);
+        return kvr_fail(KVR_EINVAL,
+                        "cache: a window of %d frames is smaller than the sink (%d frames) plus "
+                        "one chunk (%d frames)",
+                        s->window_frames, s->sink_frames, s->frames_per_chunk);
     if (s->exact != KVR_BF16 && s->exact != KVR_F32)
         return kvr_fail(KVR_EINVAL, "cache: the unquantized type is %s, need BF16 or F32",
                         kvr_dtype_name(s->exact));
@@ -127,9 +131,9 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
             scheme->name, kvr_path_names[path]);
     if (kvr_path_copies(path) && kvr_cache_attend_needs(scheme, shape, path).by_head)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: each head keeps different tokens, so path dense cannot build one "
-                        "tensor; use path staged or fused",
-                        scheme->name);
+                        "%s: each head keeps different tokens, so path %s cannot build one "
+                        "tensor of all heads; use path staged or fused",
+                        scheme->name, kvr_path_names[path]);
     if (shape->attend == KVR_ATTEND_INT8 && kvr_path_copies(path))
         return kvr_fail(
             KVR_EUNSUPPORTED,
@@ -296,8 +300,10 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
         return kvr_fail(KVR_EINVAL, "cache: a pass of %d frames, need 1 to %d (one chunk)",
                         pass->n_frames, c->shape.frames_per_chunk);
     if (pass->frame0 < 0 || pass->frame0 + pass->n_frames > c->shape.capacity_frames)
-        return kvr_fail(KVR_EINVAL, "cache: frames %d..%d exceed the cache's capacity of %d frames",
-                        pass->frame0, pass->frame0 + pass->n_frames - 1, c->shape.capacity_frames);
+        return kvr_fail(
+            KVR_EINVAL,
+            "cache: frames %d..%d are outside the cache's capacity of %d frames (from 0)",
+            pass->frame0, pass->frame0 + pass->n_frames - 1, c->shape.capacity_frames);
     if (pass->shift != 0 && turns_keys(c->scheme))
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: undoes RoPE by frame number, but shot_offset shifts RoPE positions "
@@ -323,9 +329,10 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
         (size_t)(kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape) * c->shape.head_dim);
 
     if (!c->in_pass || layer < 0 || layer >= c->shape.n_layers)
-        return kvr_fail(
-            KVR_EINTERNAL,
-            "cache: append to layer %d: no pass is in progress, or no such layer exists", layer);
+        return kvr_fail(KVR_EINTERNAL,
+                        "cache: append to layer %d %s: need a layer of 0..%d, and begin_pass first",
+                        layer, c->in_pass ? "within a pass" : "outside a pass",
+                        c->shape.n_layers - 1);
     if (k)
         kvr_values_from_f32(c->dev, c->current_k.p, c->shape.exact, k, n);
     if (v)
@@ -460,11 +467,10 @@ static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, cons
 enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
 {
     if (layer < 0 || c->appended != layer || !c->pass.clean)
-        return kvr_fail(
-            KVR_EINTERNAL,
-            "cache: commit of layer %d needs an append to that layer in a cache-update pass "
-            "first",
-            layer);
+        return kvr_fail(KVR_EINTERNAL,
+                        "cache: commit of layer %d needs an append to that layer first, in a pass "
+                        "over clean latents (a cache-update pass)",
+                        layer);
     c->appended = -1;
     if (c->observer)
         KVR_TRY(show(c, layer, NULL, NULL));
@@ -474,10 +480,9 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
 enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past)
 {
     if (past && !c->shape.causal)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "cache: the attention weights of past tokens can be summed only if attention within a "
-            "chunk is causal");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "cache: the attention weights of past tokens can be summed only with "
+                        "causal attention within a chunk, as in language models");
     c->past = past;
     return KVR_OK;
 }

@@ -13,6 +13,7 @@
 #include "harness/cache/fingerprint.h"
 #include "harness/cache/mirror.h"
 #include "harness/core/rng.h"
+#include "harness/device/names.h"
 
 /* Shape of the trials: 8 chunks of 3 frames of 10 tokens, and a truncated ninth chunk. */
 enum { S = 10, F = 3, H = 2, CHUNK = S * F, TOKENS = 8 * CHUNK + 13, N_CHUNKS = 9 };
@@ -55,7 +56,9 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, 
     KVR_TRY(kvr_scheme_open(&t->scheme, c->method, NULL, 0));
     if (kvr_scheme_is_study(t->scheme))
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "the contract tests cover intended readings only, not NAME@study");
+                        "%s: the checks cover only methods as their papers intend them (NAME), not "
+                        "as the study implemented them (NAME@study)",
+                        c->method);
     KVR_TRY(kvr_scheme_check(t->scheme, H, c->head_dim));
     return kvr_layer_open(&t->layer, dev, t->scheme, &geo, &t->scratch, false);
 }
@@ -145,17 +148,30 @@ static bool same_out(const struct trial *a, const struct trial *b)
            memcmp(a->held, b->held, TOKENS) == 0;
 }
 
+/* Fails with the first difference between the decoded values of `got` and of `want`. */
+static enum kvr_status differs(const struct trial *got, const struct trial *want, const char *what)
+{
+    const size_t n = TOKENS * got->width;
+
+    for (size_t i = 0; i < 2 * n; i++)
+        if (memcmp(&got->out[i], &want->out[i], sizeof *got->out) != 0)
+            return kvr_fail(KVR_ETOLERANCE, "%s: the %s of token %zu, channel %zu is %g, not %g",
+                            what, i < n ? "key" : "value", i % n / got->width, i % got->width,
+                            (double)got->out[i], (double)want->out[i]);
+    return kvr_fail(KVR_ETOLERANCE, "%s: attention sees other tokens", what);
+}
+
 /* ---- error against the input ----------------------------------------------------------------- */
 
 static enum kvr_status check_finite(const struct trial *t, const char *of)
 {
     for (size_t i = 0; i < 2 * TOKENS * t->width; i++)
         if (!isfinite(t->out[i]))
-            return kvr_fail(
-                KVR_ETOLERANCE,
-                "%s: %s of token %zu, channel %zu decodes to %g: decoded values must be finite", of,
-                i < TOKENS * t->width ? "key" : "value", i / t->width % TOKENS, i % t->width,
-                (double)t->out[i]);
+            return kvr_fail(KVR_ETOLERANCE,
+                            "input of %s: %s of token %zu, channel %zu decodes to %g; decoded "
+                            "values must be finite",
+                            of, i < TOKENS * t->width ? "key" : "value", i / t->width % TOKENS,
+                            i % t->width, (double)t->out[i]);
     return KVR_OK;
 }
 
@@ -192,10 +208,11 @@ static enum kvr_status check_error(const struct trial *t, const char *of, double
     for (int side = 0; side < 2; side++) {
         error[side] = error_of(t, side);
         if (!(error[side] <= 1))
-            return kvr_fail(KVR_ETOLERANCE,
-                            "%s: decoded %s have a relative squared error of %.3g, at most 1 is "
-                            "allowed (decoding to zeros gives 1)",
-                            of, side ? "values" : "keys", error[side]);
+            return kvr_fail(
+                KVR_ETOLERANCE,
+                "input of %s: decoded %s have a relative squared error of %.3g, at most 1 is "
+                "allowed (decoding to zeros gives 1)",
+                of, side ? "values" : "keys", error[side]);
     }
     return KVR_OK;
 }
@@ -220,11 +237,11 @@ static enum kvr_status round_trip(struct kvr_conform *c)
     enum kvr_status st = run_one(&t, c, c->dev, 5, NULL);
 
     if (st == KVR_OK)
-        st = check_finite(&t, "normal numbers");
+        st = check_finite(&t, "normal random numbers");
     if (st == KVR_OK)
         st = check_held(&t);
     if (st == KVR_OK)
-        st = check_error(&t, "normal numbers", error);
+        st = check_error(&t, "normal random numbers", error);
     trial_close(&t);
     snprintf(c->finding, sizeof c->finding,
              "relative squared error of decoded keys %.3g, of decoded values %.3g; limit 1",
@@ -242,12 +259,16 @@ static enum kvr_status input_stays(struct kvr_conform *c)
         st = run_one(&t, c, c->dev, 5, NULL);
     else
         t = (struct trial){ 0 };
-    for (size_t i = 0; st == KVR_OK && i < TOKENS * t.width; i++)
-        if (memcmp(&t.k[i], &u.k[i], sizeof *t.k) != 0 || memcmp(&t.v[i], &u.v[i], sizeof *t.v))
-            st = kvr_fail(
-                KVR_ETOLERANCE,
-                "the codec modified its input at token %zu, channel %zu; input must stay unchanged",
-                i / t.width, i % t.width);
+    for (size_t i = 0; st == KVR_OK && i < TOKENS * t.width; i++) {
+        const bool key = memcmp(&t.k[i], &u.k[i], sizeof *t.k) != 0;
+
+        if (key || memcmp(&t.v[i], &u.v[i], sizeof *t.v) != 0)
+            st = kvr_fail(KVR_ETOLERANCE,
+                          "the codec modified its input at token %zu, channel %zu: the %s was %g "
+                          "and is now %g; input must stay unchanged",
+                          i / t.width, i % t.width, key ? "key" : "value",
+                          (double)(key ? u.k[i] : u.v[i]), (double)(key ? t.k[i] : t.v[i]));
+    }
     trial_close(&t);
     trial_close(&u);
     return st;
@@ -303,11 +324,12 @@ static enum kvr_status other_input(struct kvr_conform *c)
     if (st == KVR_OK)
         st = run_one(&t, c, c->dev, 6, second);
     if (st == KVR_OK)
-        st = check_error(&t, "a second input", error);
+        st = check_error(&t, "other normal random numbers", error);
     if (st == KVR_OK && strcmp(alone, second) != 0)
-        st =
-            kvr_fail(KVR_ETOLERANCE, "the same input is stored as different bytes if another input "
-                                     "was stored before it");
+        st = kvr_fail(KVR_ETOLERANCE,
+                      "the same input is stored as different bytes if another input was stored "
+                      "before it: SHA-256 %.12s.. after the other input, %.12s.. without it",
+                      second, alone);
     trial_close(&t);
     return st;
 }
@@ -327,7 +349,7 @@ static enum kvr_status check_bytes(const struct trial *t, int chunk)
     if (resident - policy != nominal)
         return kvr_fail(
             KVR_ETOLERANCE,
-            "after chunk %d: the cache's buffers have %zu bytes, the codec declares %zu; the "
+            "after chunk %d: the cache's buffers have %zu bytes, the codec declares %zu bytes; the "
             "numbers must be equal",
             chunk, resident - policy, nominal);
     if (resident != mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META])
@@ -383,17 +405,18 @@ static enum kvr_status check_repeatable(struct kvr_conform *c)
     omp_set_num_threads(threads);
     if (st == KVR_OK && strcmp(a, b) != 0)
         st = kvr_fail(KVR_ETOLERANCE,
-                      "the stored bytes differ between one thread and three threads");
+                      "the stored bytes differ between one thread (SHA-256 %.12s..) and three "
+                      "threads (%.12s..)",
+                      a, b);
     if (st == KVR_OK && !same_out(&t, &u))
-        st = kvr_fail(KVR_ETOLERANCE,
-                      "the decoded values differ between one thread and three threads");
+        st = differs(&u, &t, "three threads decode to other values than one thread");
     /* A chunk that is stored again must replace its earlier version. */
     if (st == KVR_OK)
         st = store_chunk(&u, N_CHUNKS - 1);
     if (st == KVR_OK)
         st = read_all(&u, NULL);
     if (st == KVR_OK && !same_out(&t, &u))
-        st = kvr_fail(KVR_ETOLERANCE, "a chunk that is stored a second time decodes differently");
+        st = differs(&u, &t, "a chunk that is stored a second time decodes differently");
     trial_close(&t);
     trial_close(&u);
     return st;
@@ -435,10 +458,10 @@ static const struct fill {
     float outlier, size; /* random values are multiplied by `size`, every 16th channel also by `outlier` */
 } fills[] = {
     { "zeros", 0, 1, 1 },
-    { "a constant", 1.7f, 1, 1 },
-    { "an outlier channel", NAN, 1000, 1 },
-    { "tiny numbers", NAN, 1, 1e-30f },
-    { "large numbers", NAN, 1, 1e4f },
+    { "the constant 1.7", 1.7f, 1, 1 },
+    { "normal random numbers, every 16th channel times 1000", NAN, 1000, 1 },
+    { "normal random numbers times 1e-30", NAN, 1, 1e-30f },
+    { "normal random numbers times 1e4", NAN, 1, 1e4f },
 };
 
 static void fill(struct trial *t, const struct fill *f)
@@ -466,9 +489,9 @@ static enum kvr_status check_fill(struct kvr_conform *c, const struct fill *f)
         st = check_finite(&t, f->name);
     for (size_t i = 0; st == KVR_OK && f->constant == 0 && i < 2 * TOKENS * t.width; i++)
         if (!(fabsf(t.out[i]) <= 1e-3f))
-            st =
-                kvr_fail(KVR_ETOLERANCE, "an input of zeros decodes to %g, at most 1e-3 is allowed",
-                         (double)t.out[i]);
+            st = kvr_fail(KVR_ETOLERANCE,
+                          "an input of zeros decodes to %g, a magnitude of at most 1e-3 is allowed",
+                          (double)t.out[i]);
     trial_close(&t);
     return st;
 }
@@ -492,9 +515,10 @@ static enum kvr_status check_non_finite(struct kvr_conform *c, float with)
 
         if (isfinite(x))
             st = kvr_fail(KVR_ETOLERANCE,
-                          "an input of %g in the %s decodes to the finite %g; it must decode to "
+                          "an input of %g in the %s decodes to the finite %g (token %zu, channel "
+                          "1); the input must decode to "
                           "NaN or infinity",
-                          (double)with, side ? "values" : "keys", (double)x);
+                          (double)with, side ? "values" : "keys", (double)x, token);
     }
     trial_close(&t);
     return st;
@@ -532,24 +556,23 @@ static enum kvr_status fail_at(struct kvr_conform *c, uint64_t n, const struct t
     }
     if (st == KVR_OK && failed != KVR_OK && failed != KVR_ENOMEM)
         st = kvr_fail_prefix(KVR_ETOLERANCE,
-                             "the check made allocation %d fail, but the reported error is not "
-                             "KVR_ENOMEM",
-                             (int)n);
+                             "the check made memory allocation %d fail, but the method reported %s "
+                             "instead of ENOMEM",
+                             (int)n, kvr_status_name(failed));
     if (st == KVR_OK && failed != KVR_OK)
         st = store_chunk(&t, BEFORE);
     if (st == KVR_OK)
         st = read_all(&t, NULL);
     if (st == KVR_OK && !same_out(&t, want))
-        st = kvr_fail(
-            KVR_ETOLERANCE,
-            "after allocation %d failed, the chunk decodes differently when it is stored again",
-            (int)n);
+        st = kvr_fail_prefix(
+            differs(&t, want, "the chunk decodes differently when it is stored again"),
+            "after memory allocation %d failed", (int)n);
     trial_close(&t);
     kvr_mem_stats(c->dev, &mem);
     if (st == KVR_OK && mem.live_total)
         st = kvr_fail(KVR_ETOLERANCE,
-                      "after allocation %d failed, %zu bytes stay allocated (a leak)", (int)n,
-                      mem.live_total);
+                      "after memory allocation %d failed, %zu bytes stay allocated (a leak)",
+                      (int)n, mem.live_total);
     return st;
 }
 
@@ -574,7 +597,8 @@ static enum kvr_status no_memory(struct kvr_conform *c)
     for (; n <= MAX_FAILURES && !done && st == KVR_OK; n++)
         st = fail_at(c, n, &want, &done);
     trial_close(&want);
-    snprintf(c->finding, sizeof c->finding, "%d allocations per chunk", (int)n - 2);
+    snprintf(c->finding, sizeof c->finding, "%d allocations per chunk, each made to fail once",
+             (int)n - 2);
     return st;
 }
 
@@ -601,8 +625,9 @@ static void try_value(struct ends *e, const char *prefix, const struct kvr_opt *
     if (kvr_scheme_open(&p, e->method, &set, 1) != KVR_OK)
         return;
     if (outside)
-        e->st = kvr_fail(KVR_ETOLERANCE, "%s accepts %s, which is outside its declared bounds",
-                         name, value);
+        e->st = kvr_fail(KVR_ETOLERANCE,
+                         "option %s accepts %s, which is outside the declared range %g..%g", name,
+                         value, o->min, o->max);
     else
         kvr_scheme_check(p, H, 64);
     kvr_scheme_close(&p);
@@ -629,8 +654,9 @@ static void try_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
     }
     if (o->type == KVR_OPT_T_INT || o->type == KVR_OPT_T_FLOAT) {
         if (!(o->min <= o->def && o->def <= o->max)) {
-            e->st = kvr_fail(KVR_ETOLERANCE, "option %s%s: its default value is outside its bounds",
-                             prefix, o->name);
+            e->st = kvr_fail(KVR_ETOLERANCE,
+                             "option %s%s: the default %g is outside the declared range %g..%g",
+                             prefix, o->name, o->def, o->min, o->max);
             return;
         }
         try_number(e, prefix, o, o->min, false);
@@ -653,7 +679,7 @@ static enum kvr_status options(struct kvr_conform *c)
     KVR_TRY(kvr_scheme_open(&p, c->method, NULL, 0));
     kvr_plan_visit(p, try_option, &e);
     kvr_scheme_close(&p);
-    snprintf(c->finding, sizeof c->finding, "%d values", e.n);
+    snprintf(c->finding, sizeof c->finding, "%d option values tried", e.n);
     return e.st;
 }
 
@@ -672,9 +698,13 @@ static enum kvr_status other_device(struct kvr_conform *c)
     if (st == KVR_OK)
         st = run_one(&u, c, c->other, 5, b);
     if (st == KVR_OK && strcmp(a, b) != 0)
-        st = kvr_fail(KVR_ETOLERANCE, "the stored bytes on this device differ from the CPU's");
+        st = kvr_fail(KVR_ETOLERANCE,
+                      "the stored bytes on device %s (SHA-256 %.12s..) differ from those on device "
+                      "%s (%.12s..)",
+                      kvr_dev_name(c->other), b, kvr_dev_name(c->dev), a);
     if (st == KVR_OK && !same_out(&t, &u))
-        st = kvr_fail(KVR_ETOLERANCE, "the decoded values on this device differ from the CPU's");
+        st = kvr_fail_prefix(differs(&u, &t, "the decoded values differ from the CPU's"),
+                             "device %s", kvr_dev_name(c->other));
     trial_close(&t);
     trial_close(&u);
     return st;
@@ -682,23 +712,24 @@ static enum kvr_status other_device(struct kvr_conform *c)
 
 const struct kvr_conform_check kvr_conform_checks[] = {
     { "options",
-      "options: values in bounds are accepted or refused with a reason; others are "
-      "refused",
+      "options: values within their declared range are accepted or refused with a reason; others "
+      "are refused",
       options },
     { "round trip",
       "round trip: decoded values are finite and not permuted; their relative squared error is at "
       "most 1",
       round_trip },
-    { "bytes", "allocated bytes equal declared bytes, and none leak", bytes },
-    { "again", "equal input gives equal bytes, for any number of threads", check_repeatable },
+    { "bytes", "allocated bytes equal the bytes that the codec declares, and none leak", bytes },
+    { "again", "equal input gives equal stored bytes, for any number of threads",
+      check_repeatable },
     { "input", "the input is not modified", input_stays },
     { "other input", "an earlier input does not affect a later one", other_input },
-    { "parts", "partial decoding equals full decoding", parts },
+    { "parts", "decoding some tokens gives the same values as decoding all", parts },
     { "hostile", "zeros, constants, outliers, tiny and large numbers are accepted; NaN stays NaN",
       check_hostile_values },
-    { "no memory", "a failing allocation is reported, leaks nothing and can be retried",
+    { "no memory", "a failed memory allocation is reported, leaks nothing and can be retried",
       no_memory },
-    { "device", "another device gives the same bytes and values", other_device },
+    { "device", "another device gives the same stored bytes and decoded values", other_device },
     { NULL, NULL, NULL },
 };
 

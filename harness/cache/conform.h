@@ -28,7 +28,8 @@ struct kvr_conform {
 
 struct kvr_conform_check {
     const char *name, *asks; /* name of the check and the requirement that it tests, such as "bytes"
-                              * and "allocated bytes equal declared bytes, and none leak" */
+                              * and "allocated bytes equal the bytes that the codec declares, and
+                              * none leak" */
     enum kvr_status (*run)(struct kvr_conform *c);
 };
 extern const struct kvr_conform_check kvr_conform_checks[]; /* the last element has name NULL */

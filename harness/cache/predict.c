@@ -464,10 +464,11 @@ static enum kvr_status predict(const struct kvr_scheme *scheme, const struct kvr
 
     KVR_TRY(kvr_scheme_check(scheme, geo->n_heads, geo->head_dim));
     if ((int64_t)latent_frames * geo->tokens_per_frame > INT32_MAX)
-        return kvr_fail(
-            KVR_EINVAL,
-            "%d latent frames of %d tokens exceed the largest token index, %d; use fewer frames",
-            latent_frames, geo->tokens_per_frame, INT32_MAX);
+        return kvr_fail(KVR_EINVAL,
+                        "%d latent frames of %d tokens have more than the limit of %d tokens; use "
+                        "at most %d latent frames",
+                        latent_frames, geo->tokens_per_frame, INT32_MAX,
+                        INT32_MAX / geo->tokens_per_frame);
     KVR_TRY(rollout_open(&r, scheme, geo, latent_frames, one ? 1 : geo->n_layers));
     r.others = one ? (size_t)geo->n_layers - 1 : 0;
     *out = (struct kvr_prediction){

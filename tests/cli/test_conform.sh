@@ -32,7 +32,7 @@ json "is not the same again" 'any(.checks[]; .check == "again" and (.said | test
 broken BREAKS_PARTS parts 'gives other values than decoding all tokens'
 broken BREAKS_ZEROS hostile 'crashed: SIGABRT'
 broken BREAKS_NAN hostile 'an input of nan in the keys decodes to the finite 0'
-broken BREAKS_MEMORY 'no memory' 'the reported error is not KVR_ENOMEM: what is a failed allocation'
+broken BREAKS_MEMORY 'no memory' 'the method reported [A-Z]+ instead of ENOMEM: what is a failed allocation'
 broken BREAKS_TIME hostile 'not finished after 2 s' 2
 exits 4 "a NaN out of nothing" plugin check "$plugins/poison.so" --json
 json "is found where it is read" 'any(.checks[]; .check == "round trip" and (.said | test("value of token 0, channel 0 decodes to nan")))'
