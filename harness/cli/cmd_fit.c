@@ -47,8 +47,14 @@ static enum kvr_status parse_memory(const char *text, double *bytes)
             *bytes *= units[i].n;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "fit: --memory '%s': need a number with GiB, MiB, GB, MB or B",
-                    text ? text : "");
+    if (!text)
+        return kvr_fail(
+            KVR_EINVAL,
+            "fit: --memory SIZE is missing; give the available memory, such as --memory 24GiB");
+    return kvr_fail(KVR_EINVAL,
+                    "fit: --memory '%s': need a number above 0 and below 1e15 with the unit GiB, "
+                    "MiB, GB, MB or B, such as 24GiB",
+                    text);
 }
 
 static enum kvr_status peak_of(const struct job *j, const struct kvr_scheme *scheme, int frames,
@@ -114,7 +120,7 @@ static enum kvr_status add_method(const struct job *j, const char *name, json_t 
     if (st == KVR_OK)
         frames = longest(j, asked, peak, half, other);
     if (st == KVR_OK && json_array_append_new(rows, row_json(j, scheme->name, &p, peak, frames)))
-        st = kvr_fail(KVR_ENOMEM, "fit: out of memory");
+        st = kvr_fail(KVR_ENOMEM, "fit: out of memory while adding method %s", name);
     kvr_scheme_close(&scheme);
     return st == KVR_EUNSUPPORTED || (st == KVR_EINVAL && !j->o->methods.n) ? KVR_OK : st;
 }
@@ -143,10 +149,10 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
     if (o->size)
         KVR_TRY(kvr_resources_size(o->size, &height, &width));
     if (!kvr_path_find(o->path, &j->run.path))
-        return kvr_fail(KVR_EINVAL, "fit: --path %s: need staged, fused, dense or decoded",
+        return kvr_fail(KVR_EINVAL, "fit: --path '%s': need staged, fused, dense or decoded",
                         o->path);
     if (!kvr_device_backend(o->device, &j->run.backend))
-        return kvr_fail(KVR_EINVAL, "fit: --device %s: need " KVR_DEVICE_HELP, o->device);
+        return kvr_fail(KVR_EINVAL, "fit: --device '%s': need " KVR_DEVICE_HELP, o->device);
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
     KVR_TRY(kvr_geometry_find(o->geometry, &j->geo));
     kvr_geometry_compute(&j->geo, j->run.backend, compute);
@@ -154,8 +160,10 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
     kvr_cli_note_chunks("fit", o->frames, &j->geo, j->run.latent_frames);
     KVR_TRY(kvr_resources_config(o->geometry, height, width, &j->config));
     if (j->config.is_lm)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "fit: %s is a language model; fit supports video models only", o->geometry);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "fit: --geometry %s: this model is a language model; fit supports video models only",
+            o->geometry);
     kvr_resources_resize(&j->geo, &j->config);
     KVR_TRY(
         kvr_resources_decoder(o->decoder, o->decoder_compute, &j->decoder_kind, &j->decoder_type));
@@ -182,7 +190,7 @@ static enum kvr_status sort_rows(json_t *rows)
     json_t **all = calloc(n + 1, sizeof(json_t *));
 
     if (!all)
-        return kvr_fail(KVR_ENOMEM, "fit: out of memory");
+        return kvr_fail(KVR_ENOMEM, "fit: out of memory while sorting %zu methods", n);
     for (size_t i = 0; i < n; i++)
         all[i] = json_incref(json_array_get(rows, i));
     qsort(all, n, sizeof(json_t *), by_peak);
@@ -199,10 +207,11 @@ static void print_rows(const struct job *j, const json_t *rows)
     size_t i;
 
     json_array_foreach(rows, i, r) fit += json_is_true(json_object_get(r, "fits"));
-    printf("%.2f GiB on %s, %d frames of %dx%d: %d of %zu methods fit\n\n", j->budget / GiB,
-           j->o->device, j->o->frames, j->height, j->width, fit, json_array_size(rows));
+    printf("%.2f GiB on %s, %d pixel frames of %dx%d (height x width): %d of %zu methods fit\n\n",
+           j->budget / GiB, j->o->device, j->o->frames, j->height, j->width, fit,
+           json_array_size(rows));
     printf("%-44s %11s %11s %9s %5s %12s\n", "method", "compression", "cache (GiB)", "peak (GiB)",
-           "fits", "could reach");
+           "fits", "max length");
     json_array_foreach(rows, i, r)
         printf("%-44s %11.2f %11.3f %9.3f %5s %5d frames\n",
                json_string_value(json_object_get(r, "method")),
@@ -212,13 +221,11 @@ static void print_rows(const struct job *j, const json_t *rows)
                json_is_true(json_object_get(r, "fits")) ? "yes" : "no",
                (int)json_integer_value(json_object_get(r, "max_frames")));
     printf(
-        "\npeak: the cache, its decoded scratch, and the network's weights and activations. The "
-        "text encoder\n"
-        "runs before the network, and the pixel decoder (%.3f GiB for any length) after it; "
-        "neither adds to\n"
-        "the peak. could reach: longest video, extrapolated linearly from this length and half of "
-        "it,\n"
-        "at most %d latent frames, for which the model has RoPE positions.\n",
+        "\npeak: the KV cache, the buffer for dequantized tokens, and the network's weights and\n"
+        "activations. The text encoder runs before the network, and the pixel decoder (%.3f GiB\n"
+        "for any length) after it; neither adds to the peak. max length: pixel frames of the\n"
+        "longest video that fits, extrapolated linearly from this length and half of it. The\n"
+        "model has RoPE positions for at most %d latent frames, which limits max length.\n",
         j->decoder / GiB, MOST_FRAMES);
 }
 
@@ -250,29 +257,35 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct fit_opts, memory, "memory", 0, "SIZE", NULL,
-                 "available memory with its unit, such as 24GiB or 80GB"),
+                 "available memory with its unit (GiB, MiB, GB, MB or B), such as 24GiB or 80GB"),
     KVR_ARG_TEXT(struct fit_opts, geometry, "geometry", 'g', "NAME|FILE", "wan-1.3b",
-                 "model sizes: wan-1.3b, wan-14b, wan-5b, the name of a model, or a config.json"),
+                 "model whose layer and head sizes are used: wan-1.3b, wan-14b, wan-5b, the name "
+                 "of a model folder, or the path of a config.json"),
     KVR_ARG_INT(struct fit_opts, frames, "frames", 'n', "N", "165", 1, 1000000,
-                "number of pixel frames of the video"),
+                "number of pixel frames of the video, 1 to 1000000"),
     KVR_ARG_TEXT(
         struct fit_opts, size, "size", 0, "HxW", NULL,
         "height x width of the video in pixels, such as 720x1280; the default is the model's"),
     KVR_ARG_LIST(struct fit_opts, methods, "method", 'm', "METHOD",
-                 "method to test (repeatable); the default is all methods"),
+                 "method to list, such as KIVI_INT2 (repeatable); the default is all methods"),
     KVR_ARG_FLAG(struct fit_opts, study, "study", 0,
-                 "use the study's reading (NAME@study) of all methods"),
+                 "without --method: list every method as the 33-method study implemented it "
+                 "(NAME@study), not as its own paper intends it"),
     KVR_ARG_TEXT(struct fit_opts, path, "path", 0, "NAME", "staged",
-                 "attention path: staged, fused or dense"),
-    KVR_ARG_TEXT(struct fit_opts, device, "device", 0, "NAME", "cuda", KVR_DEVICE_HELP),
+                 "how attention reads the compressed tokens: staged (dequantized block by block), "
+                 "fused (dequantized inside the attention loop), dense (an uncompressed copy of "
+                 "all tokens) or decoded (a BF16 copy, computed as in the 33-method study)"),
+    KVR_ARG_TEXT(struct fit_opts, device, "device", 0, "NAME", "cuda",
+                 "device that stores the cache and the weights: " KVR_DEVICE_HELP
+                 " (CUDA kernels on the CPU)"),
     KVR_ARG_TEXT(struct fit_opts, decoder, "decoder", 0, "NAME", "vae",
-                 "decoder of Wan's latents: vae, or taehv (tiny)"),
+                 "decoder of Wan's latents to pixels: vae (Wan's own) or taehv (a smaller, "
+                 "approximate decoder)"),
     KVR_ARG_TEXT(struct fit_opts, decoder_compute, "decoder-compute", 0, "TYPE", "f32",
-                 KVR_COMPUTE_HELP ": compute type of the decoder"),
+                 "compute type of the decoder: " KVR_COMPUTE_HELP),
     KVR_ARG_TEXT(struct fit_opts, compute, "compute", 0, "TYPE", "bf16",
-                 KVR_COMPUTE_HELP
-                 ": compute type of linear layers, and the type in which the device stores their "
-                 "weights"),
+                 "compute type of linear layers, and the type in which the device stores their "
+                 "weights: " KVR_COMPUTE_HELP),
     KVR_ARG_FLAG(struct fit_opts, json, "json", 0, "print a JSON array with one object per method"),
     { 0 },
 };

@@ -39,8 +39,8 @@ static int report(const struct fsck_opts *o, const char *db, const struct kvr_ch
                "checksums; `kvreel merge` migrates it\n",
                db);
     else
-        printf("%s: %lld cells intact, %lld damaged; %lld sessions intact, %lld damaged; %lld "
-               "plans intact, %lld damaged; %d problems%s%s\n",
+        printf("%s: %lld cells intact, %lld damaged; %lld measurement sessions intact, %lld "
+               "damaged; %lld sweep plans intact, %lld damaged; %d problems%s%s\n",
                db, (long long)r->cells, (long long)r->lost_cells, (long long)r->sessions,
                (long long)r->lost_sessions, (long long)r->sweeps, (long long)r->lost_sweeps,
                r->problems, o->output[0] ? "; intact rows are in " : "", o->output);
@@ -58,7 +58,7 @@ static int run(const struct kvr_call *call)
     int code;
 
     if (!problems)
-        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "fsck: out of memory"));
+        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "fsck: out of memory while checking %s", db));
     st = o->output[0] ? kvr_store_rescue(db, o->output, fn, problems, &r)
                       : kvr_store_check(db, fn, problems, &r);
     code = st == KVR_OK ? report(o, db, &r, problems) : kvr_cli_fail(st);
@@ -67,9 +67,11 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct fsck_opts, output, "output", 'o', "FILE", "",
-                 "new database to which intact rows are copied"),
-    KVR_ARG_FLAG(struct fsck_opts, json, "json", 0, "print the findings as JSON"),
+    KVR_ARG_TEXT(
+        struct fsck_opts, output, "output", 'o', "FILE", "",
+        "new database to which intact rows are copied; without it, the database is only checked"),
+    KVR_ARG_FLAG(struct fsck_opts, json, "json", 0,
+                 "print the numbers of intact and damaged rows, and the problems, as JSON"),
     { 0 },
 };
 
@@ -80,8 +82,9 @@ const struct kvr_command kvr_command_fsck = {
     .examples = "  kvreel fsck kvreel.db\n"
                 "  kvreel fsck kvreel.db -o saved.db      # save the intact rows\n",
     .details =
-        "Every cell has a checksum of its rows (metrics, series, passes, ...). A session has\n"
-        "a checksum of its metadata, and a sweep has a checksum of its plan.\n"
+        "A cell is one measured method, prompt, seed and set of settings. Every cell has a\n"
+        "checksum of its rows in all tables. A session (one execution of `kvreel run`) has a\n"
+        "checksum of its metadata, and a sweep has a checksum of its plan.\n"
         "`kvreel merge` and `kvreel report` refuse a database whose rows do not match their\n"
         "checksums. `kvreel fsck` never changes the database that it checks.\n"
         "The exit code is 4 if damage was found.\n",

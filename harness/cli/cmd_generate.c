@@ -1,5 +1,6 @@
 /* cmd_generate.c - `kvreel generate`: generates a video from one prompt with one method. */
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ static int progress(void *ctx, int done, int total)
     const char *name = ctx;
 
     if (name)
-        fprintf(stderr, "kvreel: %s: chunk %d of %d\n", name, done, total);
+        fprintf(stderr, "kvreel: generate: %s: chunk %d of %d\n", name, done, total);
     return 0;
 }
 
@@ -63,8 +64,15 @@ static int progress(void *ctx, int done, int total)
 static enum kvr_status open_truth(struct kvr_truth *t, const struct generate_opts *o,
                                   const struct kvr_model_config *c)
 {
-    if (!o->truth != !o->given)
-        return kvr_fail(KVR_EINVAL, "generate: --truth and --given must be used together");
+    if (!o->truth && o->given)
+        return kvr_fail(KVR_EINVAL,
+                        "generate: --given %d needs --truth FILE, which has the recorded frames",
+                        o->given);
+    if (o->truth && !o->given)
+        return kvr_fail(KVR_EINVAL,
+                        "generate: --truth %s needs --given N, the number of recorded latent "
+                        "frames that start the rollout",
+                        o->truth);
     if (!o->truth)
         return KVR_OK;
     KVR_TRY(kvr_truth_open(t, o->truth, o->tensor));
@@ -72,8 +80,8 @@ static enum kvr_status open_truth(struct kvr_truth *t, const struct generate_opt
         t->frames.width == c->latent_w)
         return KVR_OK;
     return kvr_fail(KVR_EINVAL,
-                    "generate: %s: tensor '%s' has %d frames of %dx%d (width x height), need at "
-                    "least %d frames of %dx%d",
+                    "generate: --truth %s: tensor '%s' has %d frames of %dx%d (width x height), "
+                    "need at least %d frames (--given) of %dx%d",
                     o->truth, o->tensor, t->frames.n, t->frames.width, t->frames.height, o->given,
                     c->latent_w, c->latent_h);
 }
@@ -85,7 +93,7 @@ static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
             *out = (enum kvr_on_switch)i;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "--on-switch %s: need keep, recache or reset", name);
+    return kvr_fail(KVR_EINVAL, "generate: --on-switch '%s': need keep, recache or reset", name);
 }
 
 /* Number of sink frames: the model's own, limited to `window` minus one chunk. window 0: no limit.
@@ -127,8 +135,10 @@ static enum kvr_status roll(struct clip *c, const struct studio *s, const struct
     KVR_TRY(kvr_rollout_run(s->dev, c->scheme, &req, progress, o->quiet ? NULL : c->scheme->name,
                             &c->r));
     if (!c->r.finite)
-        return kvr_fail(KVR_ENAN, "generate: %s: a generated latent is NaN or infinite",
-                        c->scheme->name);
+        return kvr_fail(KVR_ENAN,
+                        "generate: method %s, seed %" PRIu64
+                        ": a generated latent is NaN or infinite, so no video was written",
+                        c->scheme->name, o->seed);
     return KVR_OK;
 }
 
@@ -339,7 +349,7 @@ static void print_text(const json_t *doc)
            json_string_value(json_object_get(doc, "sheet")),
            json_string_value(json_object_get(doc, "frames_file")));
     if (json_object_get(doc, "reference_video"))
-        printf("of BF16 %s\n        %s\n",
+        printf("BF16 video   %s\nBF16 frames  %s\n",
                json_string_value(json_object_get(doc, "reference_video")),
                json_string_value(json_object_get(doc, "reference_frames_file")));
 }
@@ -351,8 +361,10 @@ static enum kvr_status check_counts(const struct generate_opts *o, const struct 
     KVR_TRY(kvr_cli_whole_chunks("generate", "--frames", o->frames, chunk));
     KVR_TRY(kvr_cli_whole_chunks("generate", "--given", o->given, chunk));
     if (o->given >= o->frames)
-        return kvr_fail(KVR_EINVAL, "generate: --given %d: must be less than --frames %d", o->given,
-                        o->frames);
+        return kvr_fail(
+            KVR_EINVAL,
+            "generate: --given %d: must be less than --frames %d (both are latent frames)",
+            o->given, o->frames);
     return kvr_cli_window("generate", o->window, chunk);
 }
 
@@ -363,14 +375,16 @@ static enum kvr_status check_model(const struct generate_opts *o, const struct k
 {
     KVR_TRY(kvr_wan_check(c, dir, o->image));
     if ((o->truth || o->given) && !c->latent_is_rgb)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "generate: --truth and --given: only models with RGB latents can continue "
-                        "given frames; use --image for a first frame");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "generate: --truth and --given: model %s has VAE latents, but only models with RGB "
+            "latents, such as nano, can continue given frames; use --image for a first frame",
+            o->model);
     if (o->embedding && c->latent_is_rgb)
         return kvr_fail(KVR_EINVAL,
-                        "generate: --embedding %s: this model reads the prompt's words and no "
+                        "generate: --embedding %s: model %s reads the prompt's words and no "
                         "embedding; remove --embedding",
-                        o->embedding);
+                        o->embedding, o->model);
     return check_counts(o, c);
 }
 
@@ -403,9 +417,9 @@ static enum kvr_status look_at_prompt(const struct kvr_model_config *c, const ch
     lacks = kvr_learnt_lacks(&l, c, &p);
     if (lacks)
         fprintf(stderr,
-                "kvreel: generate: the model has not learnt '%s'; `kvreel vocabulary` lists "
-                "learnt words\n",
-                lacks);
+                "kvreel: generate: model %s has not learnt '%s' of the prompt, because no training "
+                "prompt had it; `kvreel vocabulary --model %s` lists learnt words\n",
+                kvr_path_base(dir), lacks, dir);
     kvr_learnt_free(&l);
     return KVR_OK;
 }
@@ -440,7 +454,8 @@ static int run(const struct kvr_call *call)
     int code;
 
     if (!o->prompt)
-        st = kvr_fail(KVR_EINVAL, "generate: needs a prompt, as in -p 'a large red disc ...'");
+        st = kvr_fail(KVR_EINVAL, "generate: --prompt TEXT is missing; give one, such as -p 'a "
+                                  "large red disc bounces over a plain blue background'");
     if (st == KVR_OK)
         st = kvr_find_path(&kvr_find_model, o->model, NULL, dir, sizeof dir);
     if (st == KVR_OK)
@@ -471,15 +486,21 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct generate_opts, method, "method", 'm', "METHOD", "BF16",
-                 "NAME, or NAME@study"),
-    KVR_ARG_TEXT(struct generate_opts, prompt, "prompt", 'p', "TEXT", NULL, "the prompt"),
-    KVR_ARG_TEXT(struct generate_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
+    KVR_ARG_TEXT(
+        struct generate_opts, method, "method", 'm', "METHOD", "BF16",
+        "method that compresses the KV cache: NAME (as its own paper intends it) or NAME@study (as "
+        "the 33-method study implemented it); `kvreel list methods` lists names"),
+    KVR_ARG_TEXT(struct generate_opts, prompt, "prompt", 'p', "TEXT", NULL,
+                 "text that describes the video (required); `kvreel vocabulary` lists the words "
+                 "that nano knows"),
+    KVR_ARG_TEXT(struct generate_opts, device, "device", 0, "NAME", "cpu",
+                 "device that runs the model: " KVR_DEVICE_HELP " (CUDA kernels on the CPU)"),
     KVR_ARG_TEXT(struct generate_opts, compute, "compute", 0, "TYPE", "f32",
                  "compute type of linear layers: " KVR_COMPUTE_HELP),
     KVR_ARG_TEXT(
         struct generate_opts, sampler, "sampler", 0, "NAME", "model",
-        "sampler: renoise, unipc, unipc:STEPS or unipc:STEPS:SHIFT; `model` means the model's own"),
+        "diffusion sampler: renoise (new noise after each step), unipc (UniPC solver), unipc:STEPS "
+        "or unipc:STEPS:SHIFT (number of steps, timestep shift); `model` means the model's own"),
     KVR_ARG_TEXT(
         struct generate_opts, lora, "lora", 0, "FILE", NULL,
         "LoRA adapter to merge into the weights, instead of the adapter in the model's config"),
@@ -489,15 +510,19 @@ static const struct kvr_arg args[] = {
                  "denoising schedule: self-forcing, flashdreams, lightx2v or steps (docs/wan.md); "
                  "`model` means the model's own"),
     KVR_ARG_LIST(struct generate_opts, set, "option", 'O', "KEY=VALUE",
-                 "set an option of the method, as in bits=3"),
-    KVR_ARG_U64(struct generate_opts, seed, "seed", 's', "N", "1", "seed of the initial noise"),
-    KVR_ARG_INT(struct generate_opts, frames, "frames", 'n', "N", "42", 1, 100000, "latent frames"),
+                 "set an option of the method, as in bits=3 (repeatable); `kvreel show METHOD` "
+                 "lists options"),
+    KVR_ARG_U64(struct generate_opts, seed, "seed", 's', "N", "1",
+                "seed of the random generator of the initial noise"),
+    KVR_ARG_INT(struct generate_opts, frames, "frames", 'n', "N", "42", 1, 100000,
+                "number of latent frames to generate, a multiple of the model's frames per chunk"),
     KVR_ARG_INT(struct generate_opts, window, "window", 'w', "N", "-1", -1, 100000,
                 "number of newest latent frames that attention sees; 0 means all, -1 the model's "
                 "own window"),
     KVR_ARG_TEXT(struct generate_opts, model, "model", 0, "NAME", "nano",
-                 "model name or model folder"),
-    KVR_ARG_TEXT(struct generate_opts, out, "out", 'o', "DIR", "out/generate", "output folder"),
+                 "name of a model (`kvreel list models`) or path of a model folder"),
+    KVR_ARG_TEXT(struct generate_opts, out, "out", 'o', "DIR", "out/generate",
+                 "folder for the video, its raw frames and the contact sheet"),
     KVR_ARG_FLAG(struct generate_opts, reference, "reference", 'r',
                  "also generate the BF16 rollout; print PSNR and SSIM against it, and show both on "
                  "the contact sheet"),
@@ -506,11 +531,11 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct generate_opts, tensor, "tensor", 0, "NAME", "frames",
                  "name of the tensor in the file of --truth"),
     KVR_ARG_INT(struct generate_opts, given, "given", 0, "N", "0", 0, 100000,
-                "start with the first N latent frames of --truth, whole chunks; the frames after "
-                "them are compared with the result"),
-    KVR_ARG_TEXT(
-        struct generate_opts, image, "image", 0, "FILE", NULL,
-        "first frame, an image of the video's size; only for models with Wan 2.2's latents"),
+                "start with the first N latent frames of --truth, a multiple of the frames per "
+                "chunk; PSNR and SSIM compare the later frames of --truth with the generated ones"),
+    KVR_ARG_TEXT(struct generate_opts, image, "image", 0, "FILE", NULL,
+                 "image file of the video's size that becomes the first frame; only for models "
+                 "with Wan 2.2's latents, such as longlive-2"),
     KVR_ARG_TEXT(struct generate_opts, embedding, "embedding", 0, "FILE", NULL,
                  "file with the prompt's embedding (from `kvreel embed`), instead of the model's "
                  "text encoder"),
@@ -518,13 +543,14 @@ static const struct kvr_arg args[] = {
         struct generate_opts, name, "embedding-tensor", 0, "NAME", "prompt",
         "name of the tensor in the file of --embedding; shots of a prompt use NAME.1, NAME.2, ..."),
     KVR_ARG_INT(struct generate_opts, fps, "fps", 0, "N", "0", 0, 240,
-                "frames per second of the MP4; 0 means 16, or 8 if the model's latents are RGB"),
+                "frames per second of the MP4, at most 240; 0 means 16, or 8 if the model's "
+                "latents are RGB"),
     KVR_ARG_INT(struct generate_opts, scale, "scale", 0, "N", "0", 0, 64,
-                "integer factor by which the MP4's frames are enlarged; 0 means 1, or 6 if the "
-                "model's latents are RGB"),
+                "integer factor, at most 64, by which the MP4's frames are enlarged; 0 means 1, or "
+                "6 if the model's latents are RGB"),
     KVR_ARG_INT(struct generate_opts, columns, "columns", 0, "N", "8", 1, 64,
-                "number of frames per row of the contact sheet"),
-    KVR_ARG_FLAG(struct generate_opts, json, "json", 0, "print JSON"),
+                "number of frames per row of the contact sheet, 1 to 64"),
+    KVR_ARG_FLAG(struct generate_opts, json, "json", 0, "print results and file names as JSON"),
     KVR_ARG_FLAG(struct generate_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     { 0 },
 };

@@ -25,7 +25,7 @@ typedef enum kvr_status list_fn(json_t *out);
 static enum kvr_status add(json_t *out, json_t *entry)
 {
     if (!entry || json_array_append_new(out, entry))
-        return kvr_fail(KVR_ENOMEM, "list: out of memory");
+        return kvr_fail(KVR_ENOMEM, "list: out of memory while adding an entry");
     return KVR_OK;
 }
 
@@ -64,7 +64,7 @@ static enum kvr_status add_reading(json_t *out, const struct kvr_method *m, cons
     enum kvr_status st;
 
     if (!axes)
-        return kvr_fail(KVR_ENOMEM, "list: out of memory");
+        return kvr_fail(KVR_ENOMEM, "list: out of memory while adding method %s", spec);
     st = kvr_scheme_open(&p, spec, NULL, 0);
     if (st != KVR_OK) {
         json_decref(axes);
@@ -160,21 +160,28 @@ static enum kvr_status list_found(json_t *out, const struct kvr_find *f,
 {
     char **names;
     enum kvr_status worst = KVR_OK;
+    int n = 0, n_failed = 0;
 
     KVR_TRY(kvr_find_names(f, NULL, &names));
-    for (int i = 0; names[i]; i++) {
+    for (; names[n]; n++) {
         char path[1024];
-        enum kvr_status st = kvr_find_path(f, names[i], NULL, path, sizeof path);
+        enum kvr_status st = kvr_find_path(f, names[n], NULL, path, sizeof path);
 
         if (st == KVR_OK)
-            st = one(out, names[i], path);
+            st = one(out, names[n], path);
         if (st != KVR_OK) {
             kvr_cli_fail(st);
             worst = st;
+            n_failed++;
         }
     }
     free(names);
-    return worst == KVR_OK ? KVR_OK : kvr_fail(worst, "list: some %s could not be read", f->what);
+    return worst == KVR_OK
+               ? KVR_OK
+               : kvr_fail(
+                     worst,
+                     "list: %d of %d %ss could not be read; the messages above give the reasons",
+                     n_failed, n, f->what);
 }
 
 static enum kvr_status list_models(json_t *out)
@@ -219,7 +226,7 @@ static enum kvr_status find_kind(const char *name, const struct kind **out)
     near = kvr_nearest(name, names);
     return kvr_fail(
         KVR_EINVAL,
-        "list: unknown kind '%s', need methods, readings, metrics, models or suites%s%s%s", name,
+        "list: cannot list '%s'; need methods, readings, metrics, models or suites%s%s%s", name,
         near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -234,9 +241,13 @@ static int run(const struct kvr_call *call)
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (o->md) {
-        if (kind->fill != list_methods || o->json)
-            return kvr_cli_fail(kvr_fail(
-                KVR_EINVAL, "list: --md applies to methods only, and not together with --json"));
+        if (kind->fill != list_methods)
+            return kvr_cli_fail(
+                kvr_fail(KVR_EINVAL, "list: --md applies to `list methods` only, not to `list %s`",
+                         kind->name));
+        if (o->json)
+            return kvr_cli_fail(
+                kvr_fail(KVR_EINVAL, "list: --md and --json cannot be combined; use one"));
         return kvr_cli_wrote(kvr_catalogue_write(stdout), KVR_EXIT_OK);
     }
     list = json_array();
@@ -253,20 +264,23 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct list_opts, json, "json", 0, "print a JSON array"),
     KVR_ARG_FLAG(struct list_opts, md, "md", 0,
-                 "for methods: print the catalogue as a Markdown table"),
+                 "for `list methods`: print the methods as a Markdown table"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_list = {
     .name = "list",
-    .summary = "list methods, readings, metrics, models and suites",
+    .summary = "list methods, their readings (versions), metrics, models and suites of prompts",
     .usage = "methods|readings|metrics|models|suites [--json|--md]",
     .examples = "  kvreel list methods\n"
                 "  kvreel list methods --json | jq -r '.[].name'\n"
                 "  kvreel list readings --json | jq '.[] | select(.name == \"Q4_0\")'\n"
                 "  kvreel list suites\n",
-    .details = "bits_per_element is computed for 12 heads of 128 channels and includes scales and\n"
-               "other side information; it is null if it depends on the data.\n",
+    .details =
+        "A reading is one version of a method: as its own paper intends it (NAME), as the\n"
+        "33-method study implemented it (NAME@study), or as another project does (NAME@vllm).\n"
+        "bits_per_element is computed for 12 heads of 128 channels and includes scales and\n"
+        "other side information; it is null if it depends on the data.\n",
     .args = args,
     .opts_size = sizeof(struct list_opts),
     .min_words = 1,

@@ -92,10 +92,10 @@ static void man_common(FILE *f)
 
 static void man_exit(FILE *f)
 {
-    fprintf(f,
-            ".SH EXIT STATUS\n0 done and valid; 1 internal error; 2 usage or configuration error; "
-            "3 the sweep finished with failed cells; 4 a comparison is out of tolerance; 5 nothing "
-            "was measured; 75 interrupted, can be resumed.\n");
+    fprintf(f, ".SH EXIT STATUS\n0 done and valid; 1 internal error; 2 usage or configuration "
+               "error; 3 the sweep finished, but some of its cells failed; 4 a comparison is out "
+               "of tolerance, or a check found an error; 5 nothing was measured; 75 interrupted, "
+               "the same command resumes the sweep.\n");
 }
 
 static void man_environment(FILE *f)
@@ -103,7 +103,9 @@ static void man_environment(FILE *f)
     fprintf(f, ".SH ENVIRONMENT\n"
                ".TP\n"
                "\\fBNO_COLOR\\fR, \\fBCLICOLOR_FORCE\\fR, \\fBTERM\\fR\n"
-               "control coloured progress\n");
+               "If NO_COLOR is set, progress output has no colours. If CLICOLOR_FORCE is set (not "
+               "to 0), it has\n"
+               "colours even if stderr is not a terminal. TERM=dumb means no colours.\n");
     for (const struct kvr_variable *v = kvr_variables; v->name; v++) {
         if (!v->help)
             continue;
@@ -154,8 +156,9 @@ static int run(const struct kvr_call *call)
     const struct kvr_command *c = call->n_words ? kvr_command_find(call->words[0]) : NULL;
 
     if (call->n_words && (!c || c->hidden))
-        return kvr_cli_fail(kvr_fail(
-            KVR_EINVAL, "man: unknown command '%s'; `kvreel help` lists commands", call->words[0]));
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL,
+                                     "man: unknown command '%s'; `kvreel help` lists the commands",
+                                     call->words[0]));
     if (c)
         man_page(stdout, c);
     else

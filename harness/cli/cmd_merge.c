@@ -69,7 +69,7 @@ static enum kvr_status merge_folder(struct state *s, const char *dir, const char
         char *path = kvr_path_join(dir, names[i]->d_name);
 
         if (st == KVR_OK && !path)
-            st = kvr_fail(KVR_ENOMEM, "merge: out of memory");
+            st = kvr_fail(KVR_ENOMEM, "merge: out of memory while listing folder %s", dir);
         if (st == KVR_OK && !same_file(path, out))
             st = merge_file(s, path);
         free(path);
@@ -91,8 +91,8 @@ static int report(struct state *s, int64_t conflicts, const struct merge_opts *o
 
     if (conflicts)
         fprintf(stderr,
-                "kvreel: %lld pairs of attempts at one cell have different frames; see `kvreel "
-                "query --db %s 'SELECT * FROM conflict'`\n",
+                "kvreel: merge: %lld pairs of attempts at the same cell have different frames; "
+                "`kvreel query --db %s 'SELECT * FROM conflict'` lists them\n",
                 (long long)conflicts, o->out);
     if (o->json)
         return kvr_cli_json(json_pack("{s:s, s:O, s:i, s:i, s:I}", "db", o->out, "shards",
@@ -100,10 +100,10 @@ static int report(struct state *s, int64_t conflicts, const struct merge_opts *o
                                       "conflicts", (json_int_t)conflicts),
                             code);
     json_array_foreach(s->shards, i, x) if (!json_object_get(x, "error"))
-        printf("%s: %lld cells, %lld new, %lld replaced by better attempts\n",
+        printf("%s: %lld cells; %lld are new in %s; %lld replace a worse or earlier attempt\n",
                json_string_value(json_object_get(x, "path")),
                (long long)json_integer_value(json_object_get(x, "cells")),
-               (long long)json_integer_value(json_object_get(x, "added")),
+               (long long)json_integer_value(json_object_get(x, "added")), o->out,
                (long long)json_integer_value(json_object_get(x, "replaced")));
     return code;
 }
@@ -114,7 +114,8 @@ static enum kvr_status open_for(struct state *s, const struct kvr_call *call, co
     for (int i = 0; i < call->n_words; i++)
         if (access(call->words[i], F_OK) == 0)
             return kvr_store_open(&s->store, out);
-    return kvr_fail(KVR_ENOTFOUND, "merge: %s: %s", call->words[0], strerror(errno));
+    return kvr_fail(KVR_ENOTFOUND, "merge: input %s: %s%s", call->words[0], strerror(errno),
+                    call->n_words > 1 ? "; the other inputs cannot be accessed either" : "");
 }
 
 static int run(const struct kvr_call *call)
@@ -153,19 +154,22 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct merge_opts, out, "output", 'o', "FILE", "kvreel.db",
                  "target database; it is created if it does not exist"),
     KVR_ARG_FLAG(struct merge_opts, any_card, "any-card", 0,
-                 "merge timed cells of GPUs with different names; tables still separate the GPUs"),
-    KVR_ARG_FLAG(struct merge_opts, json, "json", 0, "print the merge report as JSON"),
+                 "also merge databases whose cells were timed on different GPU models, which are "
+                 "refused otherwise; tables still list each GPU separately"),
+    KVR_ARG_FLAG(struct merge_opts, json, "json", 0,
+                 "print the numbers of new and replaced cells of each input as JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_merge = {
     .name = "merge",
-    .summary = "merge the databases of a sweep's shards (idempotent)",
+    .summary = "merge the databases of a sweep's shards; merging again changes nothing",
     .usage = "SHARD.db|FOLDER ... [-o FILE]",
     .examples = "  kvreel merge out/shards -o kvreel.db           # all *.db of a folder\n"
                 "  kvreel merge a.db b.db -o both.db --json\n"
                 "  kvreel query --db both.db 'SELECT * FROM conflict'\n",
     .details =
+        "A cell is one method, prompt, seed and set of settings; each shard runs a part of them.\n"
         "If a cell has several attempts, results use an attempt with outcome OK rather than a\n"
         "failed one, and a later attempt rather than an earlier one. All attempts stay in\n"
         "table `attempt`.\n"

@@ -42,7 +42,7 @@ static enum kvr_status add_tensor(json_t *to, const struct kvr_weights *w, int i
                     kvr_weight_type(t), "shape", shape_json(t), "sha256", hex, "model_name", name,
                     "file", t->file ? t->file : in_folder);
     if (!row)
-        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its tensors",
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while listing the file's tensors",
                         kvr_weights_path(w));
     if (bad)
         json_object_set_new(row, "nonfinite", json_integer(bad));
@@ -281,7 +281,10 @@ static enum kvr_status check_folder(json_t **out, const char *dir)
         if (n == 0 && json_array_size(json_object_get(*out, "missing")) == 0) {
             json_decref(*out);
             *out = NULL;
-            st = kvr_fail(KVR_ENOTFOUND, "%s: no weight file found in this folder", dir);
+            st = kvr_fail(KVR_ENOTFOUND,
+                          "%s: no weight file found in this folder; need *.safetensors, "
+                          "*.safetensors.index.json, *.pt, *.pth or *.gguf",
+                          dir);
         }
     } else if (strcmp(json_string_value(json_object_get(*out, "kind")), "wan folder") == 0) {
         json_array_append_new(json_object_get(*out, "missing"), json_string("config.json"));
@@ -334,7 +337,7 @@ static void print_head(const json_t *doc)
            (double)number(memory, "bf16_bytes") / 1048576,
            (double)number(memory, "file_bytes") / 1048576);
     if (number(doc, "nonfinite"))
-        printf("not finite: %" PRId64 " values\n", number(doc, "nonfinite"));
+        printf("NaN or infinite: %" PRId64 " values\n", number(doc, "nonfinite"));
     if (number(doc, "collisions"))
         printf("tensors with duplicate names: %" PRId64 "\n", number(doc, "collisions"));
 }
@@ -368,7 +371,7 @@ static enum kvr_status check_path(json_t **doc, const char *word)
     enum kvr_status st;
 
     if (!path)
-        return kvr_fail(KVR_ENOMEM, "model: out of memory");
+        return kvr_fail(KVR_ENOMEM, "model: out of memory while reading %s", word);
     for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
         path[n - 1] = 0;
     st = kvr_path_is_dir(path) ? check_folder(doc, path) : check_file(doc, word, 0, NULL);
@@ -393,7 +396,8 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_FLAG(struct model_opts, json, "json", 0, "print JSON"),
+    KVR_ARG_FLAG(struct model_opts, json, "json", 0,
+                 "print format, tensors, hashes and missing tensors or files as JSON"),
     { 0 },
 };
 

@@ -65,17 +65,21 @@ static int run(const struct kvr_call *call)
     if (o->json)
         return kvr_cli_json(json_pack("{s:f, s:i, s:f}", "nll", nll, "tokens", n - 1, "top1", top1),
                             KVR_EXIT_OK);
-    printf("NLL %.6f nats per token over %d tokens, top-1 %.4f\n", nll, n - 1, top1);
+    printf("NLL %.6f nats per token over %d predicted tokens, top-1 accuracy %.4f\n", nll, n - 1,
+           top1);
     return kvr_cli_wrote(KVR_OK, KVR_EXIT_OK);
 }
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct nll_opts, tensor, "text", 't', "ID", NULL,
-                 "id of a text in TOKENS; the default is the first"),
-    KVR_ARG_INT(struct nll_opts, tokens, "tokens", 'n', "N", "512", 2, 1 << 20, "number of tokens"),
+                 "text in file TOKENS, by its tensor's name, such as gpl-3; the default is the "
+                 "first tensor"),
+    KVR_ARG_INT(
+        struct nll_opts, tokens, "tokens", 'n', "N", "512", 2, 1 << 20,
+        "use the first N tokens of the text, 2 to 1048576; a shorter text is used as a whole"),
     KVR_ARG_INT(struct nll_opts, threads, "threads", 0, "N", "0", 0, 1024,
-                "number of CPU threads; 0 means OpenMP's default"),
-    KVR_ARG_FLAG(struct nll_opts, json, "json", 0, "print JSON"),
+                "number of CPU threads, at most 1024; 0 means OpenMP's default"),
+    KVR_ARG_FLAG(struct nll_opts, json, "json", 0, "print the result as JSON"),
     { 0 },
 };
 
@@ -88,7 +92,8 @@ const struct kvr_command kvr_command_nll = {
         "The result is the mean of -log p(token), in nats, over tokens 1 to N-1, each\n"
         "predicted from all tokens before it. The likelihood is computed by one F32 forward\n"
         "pass with an unquantized KV cache, for comparison with other programs.\n"
-        "TOKENS is a safetensors file with one integer tensor per text. top-1 is the fraction of\n"
+        "MODEL is the name or folder of a language model. TOKENS is a safetensors file with one "
+        "integer tensor per text. top-1 is the fraction of\n"
         "tokens to which the model gives the highest probability.\n",
     .args = args,
     .opts_size = sizeof(struct nll_opts),

@@ -38,9 +38,10 @@ static int run(const struct kvr_call *call)
     if (o->list)
         return list_frontiers();
     if (st == KVR_OK && o->published && o->where)
-        st = kvr_fail(
-            KVR_EINVAL,
-            "pareto: --where filters a database, so it cannot be combined with --published");
+        st = kvr_fail(KVR_EINVAL,
+                      "pareto: --where '%s' filters a database, so it cannot be combined with "
+                      "--published %s; remove one of them",
+                      o->where, o->published);
     if (st == KVR_OK && o->where)
         st = kvr_store_condition(o->db, "summary", o->where);
     if (st == KVR_OK)
@@ -60,13 +61,14 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct pareto_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_TEXT(struct pareto_opts, db, "db", 0, "FILE", "kvreel.db", "database of results"),
     KVR_ARG_TEXT(struct pareto_opts, objectives, "objectives", 0, "LIST",
                  "ssim:max,compression:max",
                  "comma-separated objectives NAME:max or NAME:min (NAME: a column of cells_wide or "
                  "a metric), or a set of objectives from --list"),
     KVR_ARG_TEXT(struct pareto_opts, margins, "margin", 0, "LIST", NULL,
-                 "comma-separated non-inferiority margins NAME=VALUE, in the objective's unit"),
+                 "comma-separated non-inferiority margins NAME=VALUE: differences up to VALUE, in "
+                 "the objective's unit, count as equal"),
     KVR_ARG_TEXT(struct pareto_opts, bounds, "bound", 0, "LIST", NULL,
                  "comma-separated bounds NAME>=VALUE or NAME<=VALUE: methods outside them cannot "
                  "be on the front"),

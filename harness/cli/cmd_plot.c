@@ -38,7 +38,9 @@ static enum kvr_status parse_width(const char *text, double *out)
     else if (*end && strcmp(end, "in") != 0)
         v = 0;
     if (!(v >= 2.0 && v <= 40.0))
-        return kvr_fail(KVR_EINVAL, "width '%s': need 2in to 40in, such as 3.35in or 85mm", text);
+        return kvr_fail(
+            KVR_EINVAL,
+            "plot: --width '%s': need 2in to 40in (51mm to 1016mm), such as 3.35in or 85mm", text);
     *out = v;
     return KVR_OK;
 }
@@ -54,17 +56,22 @@ static enum kvr_status read_style(const struct plot_opts *o, struct kvr_plot_sty
                                   .y = o->y ? o->y : o->metric };
     if (o->y && o->metric)
         return kvr_fail(KVR_EINVAL,
-                        "plot: --metric and --y are the same option; give only one of them");
+                        "plot: --metric %s and --y %s both select the metric of the y axis; give "
+                        "only one of them",
+                        o->metric, o->y);
     if (strcmp(o->bars, "none") == 0)
         s->no_bars = true;
     else if (strcmp(o->bars, "ci") != 0)
-        return kvr_fail(KVR_EINVAL, "bars '%s': need ci (confidence intervals) or none", o->bars);
+        return kvr_fail(KVR_EINVAL, "plot: --bars '%s': need ci (confidence intervals) or none",
+                        o->bars);
     if (o->preset && strcmp(o->preset, "single") == 0)
         s->width_in = 85 / 25.4;
     else if (o->preset && strcmp(o->preset, "double") == 0)
         s->width_in = 178 / 25.4;
     else if (o->preset)
-        return kvr_fail(KVR_EINVAL, "preset '%s': need single or double (paper columns)",
+        return kvr_fail(KVR_EINVAL,
+                        "plot: --preset '%s': need single (one column of a paper, 85 mm) or double "
+                        "(two, 178 mm)",
                         o->preset);
     return o->width ? parse_width(o->width, &s->width_in) : KVR_OK;
 }
@@ -134,38 +141,45 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct plot_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
-    KVR_ARG_TEXT(struct plot_opts, out, "out", 'o', "DIR", "out/plots", "output folder"),
+    KVR_ARG_TEXT(struct plot_opts, db, "db", 0, "FILE", "kvreel.db", "database of results"),
+    KVR_ARG_TEXT(struct plot_opts, out, "out", 'o', "DIR", "out/plots",
+                 "folder for gnuplot script, data and images"),
     KVR_ARG_TEXT(struct plot_opts, ledger, "ledger", 0, "FILE", NULL,
                  "for figure claims: YAML file of claims; the default is results/claims.yaml"),
     KVR_ARG_TEXT(
         struct plot_opts, measured, "measured", 0, "GPU|DIR", NULL,
         "draw figure 'cost' from folder results/measured/GPU, or from folder DIR, instead of a "
         "database"),
-    KVR_ARG_TEXT(struct plot_opts, format, "format", 'f', "LIST", "svg,png", "svg, png, pdf"),
+    KVR_ARG_TEXT(struct plot_opts, format, "format", 'f', "LIST", "svg,png",
+                 "comma-separated image formats: svg, png or pdf"),
     KVR_ARG_TEXT(struct plot_opts, where, "where", 0, "SQL", NULL,
                  "SQL condition on the view cells_wide that selects cells"),
     KVR_ARG_TEXT(struct plot_opts, bounds, "bound", 0, "LIST", NULL,
                  "comma-separated bounds NAME>=VALUE or NAME<=VALUE: methods outside them cannot "
                  "be on the front"),
     KVR_ARG_TEXT(struct plot_opts, x, "x", 0, "NAME", NULL,
-                 "metric on this axis, instead of the figure's default"),
+                 "metric on the x axis, such as compression, instead of the figure's default"),
     KVR_ARG_TEXT(struct plot_opts, y, "y", 0, "NAME", NULL,
-                 "metric on this axis, instead of the figure's default"),
+                 "metric on the y axis, such as ssim, instead of the figure's default"),
     KVR_ARG_TEXT(struct plot_opts, metric, "metric", 0, "NAME", NULL,
-                 "the same as --y; for figure drift: metric whose series is drawn"),
-    KVR_ARG_TEXT(struct plot_opts, preset, "preset", 0, "NAME", NULL,
-                 "width of the figure: single or double (one or two columns of a paper)"),
-    KVR_ARG_TEXT(struct plot_opts, width, "width", 0, "SIZE", NULL,
-                 "width of the figure, such as 85mm or 3.35in"),
+                 "the same as --y; for figure drift: metric whose values per frame are drawn"),
+    KVR_ARG_TEXT(
+        struct plot_opts, preset, "preset", 0, "NAME", NULL,
+        "width of the figure: single (one column of a paper, 85 mm) or double (two, 178 mm)"),
+    KVR_ARG_TEXT(
+        struct plot_opts, width, "width", 0, "SIZE", NULL,
+        "width of the figure, 2in to 40in, such as 85mm or 3.35in; without a unit, in inches"),
     KVR_ARG_REAL(struct plot_opts, font, "font-size", 0, "PT", "0", 0, 40,
-                 "font size of the axes in points, at least 7; 0 derives it from the width"),
+                 "font size of the axes in points, at most 40; smaller texts have at least 7 "
+                 "points; 0 means 8 with --preset or --width, else 10 or 12"),
     KVR_ARG_TEXT(struct plot_opts, title, "title", 0, "TEXT", NULL,
                  "title of the figure; an empty title ('') draws none"),
     KVR_ARG_TEXT(struct plot_opts, bars, "bars", 0, "KIND", "ci",
                  "error bars: ci (95 % confidence intervals over prompts) or none"),
-    KVR_ARG_FLAG(struct plot_opts, list, "list", 'l', "list the figures"),
-    KVR_ARG_FLAG(struct plot_opts, json, "json", 0, "print JSON"),
+    KVR_ARG_FLAG(struct plot_opts, list, "list", 'l',
+                 "list the names and titles of the figures, then exit"),
+    KVR_ARG_FLAG(struct plot_opts, json, "json", 0,
+                 "print the numbers of figures and rows as JSON"),
     { 0 },
 };
 

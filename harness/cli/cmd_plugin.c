@@ -107,12 +107,14 @@ static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
         return kvr_fail(KVR_EIO, "plugin: waitpid: the child process of a check was not found");
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
         t->st = KVR_EINTERNAL;
-        snprintf(t->text, sizeof t->text, "not finished after %d s", o->timeout_s);
+        snprintf(t->text, sizeof t->text, "not finished after %d s, the limit set by --timeout",
+                 o->timeout_s);
     } else if (WIFSIGNALED(status)) {
         const char *name = sigabbrev_np(WTERMSIG(status));
 
         t->st = KVR_EINTERNAL;
-        snprintf(t->text, sizeof t->text, "crashed: SIG%s", name ? name : "?");
+        snprintf(t->text, sizeof t->text, "the process of this check crashed: SIG%s",
+                 name ? name : "?");
     } else if (WEXITSTATUS(status) != 0) {
         t->st = KVR_EINTERNAL;
         snprintf(t->text, sizeof t->text, "the process of this check ended with exit code %d",
@@ -129,7 +131,8 @@ static enum kvr_status add_row(json_t *rows, const char *method, const char *che
     return json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "method", method,
                                                  "check", check, "verdict", verdict, "said",
                                                  finding, "asks", asks))
-               ? kvr_fail(KVR_ENOMEM, "plugin: out of memory")
+               ? kvr_fail(KVR_ENOMEM, "plugin: out of memory while adding check %s of method %s",
+                          check, method)
                : KVR_OK;
 }
 
@@ -189,6 +192,17 @@ static enum kvr_status name_unused(const struct kvr_plugin *p, json_t *rows, str
     return KVR_OK;
 }
 
+/* Writes the names of the plug-in's methods to buf [n], separated by commas, and returns buf. */
+static const char *methods_of(const struct kvr_plugin *p, char *buf, size_t n)
+{
+    size_t used = 0;
+
+    snprintf(buf, n, "none");
+    for (int m = 0; p->methods && p->methods[m] && used < n; m++)
+        used += (size_t)snprintf(buf + used, n - used, "%s%s", m ? ", " : "", p->methods[m]->name);
+    return buf;
+}
+
 static enum kvr_status check_all(const struct plugin_opts *o, const struct kvr_plugin *p,
                                  json_t *rows, struct tally *n)
 {
@@ -199,8 +213,12 @@ static enum kvr_status check_all(const struct plugin_opts *o, const struct kvr_p
             KVR_TRY(check_method(o, p->methods[m]->name, rows, n));
             tried++;
         }
-    if (o->method && !tried)
-        return kvr_fail(KVR_ENOTFOUND, "plugin: %s has no method %s", p->name, o->method);
+    if (o->method && !tried) {
+        char names[256];
+
+        return kvr_fail(KVR_ENOTFOUND, "plugin: %s has no method %s (--method); its methods: %s",
+                        p->name, o->method, methods_of(p, names, sizeof names));
+    }
     return o->method ? KVR_OK : name_unused(p, rows, n);
 }
 
@@ -261,22 +279,24 @@ static int run(const struct kvr_call *call)
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     rows = json_array();
-    st = rows ? check_all(o, p->plugin, rows, &n) : kvr_fail(KVR_ENOMEM, "plugin: out of memory");
+    st = rows ? check_all(o, p->plugin, rows, &n)
+              : kvr_fail(KVR_ENOMEM, "plugin: out of memory while checking %s", call->words[1]);
     code = st == KVR_OK ? print(o, p, rows, &n) : kvr_cli_fail(st);
     json_decref(rows);
     return code;
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct plugin_opts, method, "method", 'm', "METHOD", NULL, "only this method"),
-    KVR_ARG_TEXT(
-        struct plugin_opts, device, "device", 0, "NAME", NULL,
-        "device whose results are compared with the CPU's; the default is any available device"),
+    KVR_ARG_TEXT(struct plugin_opts, method, "method", 'm', "METHOD", NULL,
+                 "check only this method of the plug-in; the default is all its methods"),
+    KVR_ARG_TEXT(struct plugin_opts, device, "device", 0, "NAME", NULL,
+                 "device whose stored bytes are compared with the CPU's: cuda or emulated; the "
+                 "default is the one that this build supports"),
     KVR_ARG_INT(struct plugin_opts, timeout_s, "timeout", 0, "S", "300", 1, 86400,
-                "time limit of each check, in seconds"),
+                "time limit of each check, in seconds, 1 to 86400"),
     KVR_ARG_TEXT(struct plugin_opts, out, "out", 'o', "DIR", ".",
                  "for `new`: folder in which the method's file and its test are created"),
-    KVR_ARG_FLAG(struct plugin_opts, json, "json", 0, "print JSON"),
+    KVR_ARG_FLAG(struct plugin_opts, json, "json", 0, "print the result of each check as JSON"),
     { 0 },
 };
 

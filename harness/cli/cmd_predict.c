@@ -108,11 +108,14 @@ static enum kvr_status add_as_stored(json_t *doc, const struct kvr_scheme *schem
     json_t *value;
 
     if (strcmp(o->as_stored, "study") != 0)
-        return kvr_fail(KVR_EINVAL, "--as-stored %s: the only allowed value is 'study'",
+        return kvr_fail(KVR_EINVAL, "predict: --as-stored '%s': the only allowed value is 'study'",
                         o->as_stored);
     if (strcmp(geo->name, kvr_wan_1_3b.name) != 0 || o->frames != 165)
-        return kvr_fail(KVR_EINVAL, "--as-stored study: supported only with --geometry wan-1.3b "
-                                    "--frames 165, which the 33-method study measured");
+        return kvr_fail(
+            KVR_EINVAL,
+            "predict: --as-stored study: supported only with --geometry wan-1.3b --frames 165, "
+            "which the 33-method study measured; got --geometry %s --frames %d",
+            geo->name, o->frames);
     KVR_TRY(kvr_predict_study_peak(scheme, &s));
     KVR_TRY(published(scheme->method->name, suite, &value));
     json_object_set_new(
@@ -170,15 +173,18 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
 enum { ENCODER_THREADS = 16 }; /* CPU threads, each with a buffer for attention scores */
 
 /* Adds the memory and operations of encoding a first frame (--image) to the phases. */
-static enum kvr_status add_image(json_t *doc, const struct kvr_model_config *c)
+static enum kvr_status add_image(json_t *doc, const struct kvr_model_config *c,
+                                 const char *geometry)
 {
     struct kvr_vae_encoder_cost cost;
 
     if (!c || c->latent_is_rgb || c->is_lm ||
         !kvr_vae_encoder_cost(c->in_dim, c->latent_h, c->latent_w, ENCODER_THREADS, &cost))
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "predict: --image: only models with Wan 2.2's latents (48 channels, such "
-                        "as wan-5b) accept a first frame from an image");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "predict: --image: geometry %s does not accept a first frame from an image; only "
+            "models with Wan 2.2's latents (48 channels, such as wan-5b) do",
+            geometry);
     return json_object_set_new(json_object_get(doc, "phases"), "image",
                                json_pack("{s:o, s:o, s:o, s:f}", "activation_bytes",
                                          bytes_json(cost.frames + cost.scores), "layer_bytes",
@@ -208,11 +214,11 @@ static void print_as_stored(const json_t *s)
            "(era %s of the study: %s)\n",
            text(s, "era"), text(s, "stored"));
     if (json_is_number(json_object_get(s, "peak_bytes")))
-        printf(
-            "  %.4f GiB of cache + %.4f of other memory + %.4f of the previous prompt's tensors\n"
-            "  peak %.4f GiB",
-            number(s, "resident_bytes") / GiB, number(s, "non_kv_bytes") / GiB,
-            number(s, "left_over_bytes") / GiB, number(s, "peak_gib"));
+        printf("  %.4f GiB of cache + %.4f GiB of other memory + %.4f GiB of the previous prompt's "
+               "tensors\n"
+               "  peak %.4f GiB",
+               number(s, "resident_bytes") / GiB, number(s, "non_kv_bytes") / GiB,
+               number(s, "left_over_bytes") / GiB, number(s, "peak_gib"));
     else
         printf("  peak not reproducible");
     if (json_is_number(published_gib))
@@ -230,25 +236,25 @@ static void print_phases(const json_t *phases)
     const json_t *image = json_object_get(phases, "image");
 
     printf("\n"
-           "phases of generating %.0f frames of %.0fx%.0f, which run one after another\n",
+           "phases of generating %.0f frames of %.0fx%.0f (height x width), which run one after "
+           "another\n",
            number(phases, "frames"), number(phases, "height"), number(phases, "width"));
     if (json_is_object(text_part))
         printf("  text encoder  %8.4f GiB, %.4f GiB on disk; %.3g TFLOP per prompt\n",
                number(text_part, "memory_bytes") / GiB, number(text_part, "file_bytes") / GiB,
                number(text_part, "flop") * 1e-12);
     if (image)
-        printf("  image encoder %8.4f GiB, including %.4f of weights of its largest layer; %.3g "
-               "TFLOP\n",
+        printf("  image encoder %8.4f GiB, including %.4f GiB of weights of its largest layer; "
+               "%.3g TFLOP\n",
                number(image, "memory_bytes") / GiB, number(image, "layer_bytes") / GiB,
                number(image, "flop") * 1e-12);
-    printf(
-        "  network       %8.4f GiB, including %.4f of activations; %.4g TFLOP, window %.0f latent "
-        "frames (0: all)\n",
-        number(network, "memory_bytes") / GiB, number(network, "activation_bytes") / GiB,
-        number(network, "flop") * 1e-12, number(network, "window"));
+    printf("  network       %8.4f GiB, including %.4f GiB of activations; %.4g TFLOP, attention "
+           "window %.0f latent frames (0: all)\n",
+           number(network, "memory_bytes") / GiB, number(network, "activation_bytes") / GiB,
+           number(network, "flop") * 1e-12, number(network, "window"));
     if (json_is_object(decoder))
-        printf("  decoder       %8.4f GiB, including %.4f of cached convolution inputs; %.4g TFLOP "
-               "in %s\n",
+        printf("  decoder       %8.4f GiB, including %.4f GiB of cached convolution inputs; %.4g "
+               "TFLOP in %s\n",
                number(decoder, "memory_bytes") / GiB, number(decoder, "state_bytes") / GiB,
                number(decoder, "flop") * 1e-12, text(decoder, "compute"));
     printf("  raw frames    %8.4f GiB on disk\n", number(phases, "frames_file_bytes") / GiB);
@@ -262,17 +268,18 @@ static void print_text(const json_t *doc)
 
     printf("%s on %s, %.0f latent frames, %.0f tokens\n", text(doc, "method"),
            text(doc, "geometry"), number(doc, "latent_frames"), number(doc, "tokens"));
-    printf("  BF16     %14.0f B  %8.4f GiB\n", number(doc, "bf16_bytes"),
+    printf("  BF16     %14.0f B  %8.4f GiB  (uncompressed KV cache)\n", number(doc, "bf16_bytes"),
            number(doc, "bf16_bytes") / GiB);
-    printf("  nominal  %14.0f B  %8.4f GiB  %.4f x\n", number(doc, "nominal_bytes"),
-           number(doc, "nominal_bytes") / GiB, number(doc, "compression"));
+    printf("  nominal  %14.0f B  %8.4f GiB  (compressed KV cache, %.4f x smaller)\n",
+           number(doc, "nominal_bytes"), number(doc, "nominal_bytes") / GiB,
+           number(doc, "compression"));
     if (json_is_true(json_object_get(doc, "data_dependent")))
-        printf("  bounds   %.0f .. %.0f B, %.4f .. %.4f x\n  %s\n",
+        printf("  bounds   %.0f .. %.0f B, %.4f .. %.4f x smaller\n  %s\n",
                number(doc, "nominal_bytes_min"), number(doc, "nominal_bytes_max"),
                number(doc, "compression_max"), number(doc, "compression_min"),
                text(doc, "depends"));
-    printf("  peak     %14.0f B  %8.4f GiB\n", number(doc, "peak_bytes"),
-           number(doc, "peak_bytes") / GiB);
+    printf("  peak     %14.0f B  %8.4f GiB  (sum of these kinds of memory)\n",
+           number(doc, "peak_bytes"), number(doc, "peak_bytes") / GiB);
     json_object_foreach((json_t *)tags, tag, n)
     {
         if (json_is_null(n))
@@ -293,8 +300,8 @@ static enum kvr_status path_of(const char *name, enum kvr_path *out)
 
     if (kvr_path_find(name, out))
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "--path %s: need staged, fused, dense or decoded%s%s%s", name,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return kvr_fail(KVR_EINVAL, "predict: --path '%s': need staged, fused, dense or decoded%s%s%s",
+                    name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* Parses a device name; the device need not be present on this machine. */
@@ -304,7 +311,7 @@ static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
 
     if (kvr_device_backend(name, out))
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "--device %s: need " KVR_DEVICE_HELP "%s%s%s", name,
+    return kvr_fail(KVR_EINVAL, "predict: --device '%s': need " KVR_DEVICE_HELP "%s%s%s", name,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -346,14 +353,17 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
     bool known;
 
     if (!o->method || !o->geometry)
-        return kvr_fail(KVR_EINVAL, "predict: needs both --method and --geometry");
+        return kvr_fail(
+            KVR_EINVAL,
+            "predict: %s is missing; give both --method METHOD and --geometry NAME|FILE",
+            o->method ? "--geometry" : "--method");
     KVR_TRY(kvr_cli_settings(&o->set, set, buf, sizeof buf));
     KVR_TRY(kvr_scheme_open(scheme, o->method, set, o->set.n));
     KVR_TRY(kvr_geometry_find_part(o->geometry, o->layers, &geo));
     if (!o->frames && !geo.window_frames)
         return kvr_fail(KVR_EINVAL,
-                        "predict: needs --frames, since geometry %s has no attention window to "
-                        "take as a default",
+                        "predict: --frames N is missing, and geometry %s has no attention window "
+                        "that could be the default",
                         geo.name);
     latent_frames = geo.window_frames;
     if (o->frames)
@@ -375,7 +385,7 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
         st = *doc ? add_phases(*doc, known ? &config : NULL, &p, o)
                   : kvr_fail(KVR_ENOMEM, "predict: out of memory");
         if (st == KVR_OK && o->image)
-            st = add_image(*doc, known ? &config : NULL);
+            st = add_image(*doc, known ? &config : NULL, o->geometry);
     }
     if (known)
         kvr_model_config_free(&config);
@@ -401,9 +411,12 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct predict_opts, method, "method", 'm', "METHOD", NULL, "NAME, or NAME@study"),
+    KVR_ARG_TEXT(struct predict_opts, method, "method", 'm', "METHOD", NULL,
+                 "method that compresses the KV cache: NAME (as its own paper intends it) or "
+                 "NAME@study (as the 33-method study implemented it); required"),
     KVR_ARG_TEXT(struct predict_opts, geometry, "geometry", 'g', "NAME|FILE", NULL,
-                 "model sizes: wan-1.3b, wan-14b, wan-5b, the name of a model, or a config.json"),
+                 "model whose layer and head sizes are used: wan-1.3b, wan-14b, wan-5b, the name "
+                 "of a model folder, or the path of a config.json; required"),
     KVR_ARG_INT(struct predict_opts, frames, "frames", 'n', "N", NULL, 1, 1000000,
                 "number of pixel frames of the video; the default is the model's attention window"),
     KVR_ARG_TEXT(
@@ -413,26 +426,33 @@ static const struct kvr_arg args[] = {
         struct predict_opts, window, "window", 'w', "N", "0", 0, 100000,
         "number of newest latent frames that attention sees (affects FLOPs only); 0 means all"),
     KVR_ARG_TEXT(struct predict_opts, decoder, "decoder", 0, "NAME", "vae",
-                 "decoder of Wan's latents: vae, or taehv (tiny)"),
+                 "decoder of Wan's latents to pixels: vae (Wan's own) or taehv (a smaller, "
+                 "approximate decoder)"),
     KVR_ARG_TEXT(struct predict_opts, decoder_compute, "decoder-compute", 0, "TYPE", "f32",
-                 KVR_COMPUTE_HELP ": compute type of the decoder, as the setting decoder_compute"),
+                 "compute type of the decoder, as the setting decoder_compute of a "
+                 "sweep: " KVR_COMPUTE_HELP),
     KVR_ARG_FLAG(struct predict_opts, image, "image", 0,
-                 "include the image encoder, for a video that starts with a given image"),
+                 "add memory and operations of the image encoder, for a video whose first frame is "
+                 "a given image"),
     KVR_ARG_INT(struct predict_opts, layers, "layers", 0, "N", "0", 0, 1024,
-                "use only the first N layers of the model; 0 means all"),
+                "use only the first N layers of the model, at most 1024; 0 means all"),
     KVR_ARG_LIST(struct predict_opts, set, "option", 'O', "KEY=VALUE",
-                 "set an option of the method, as in bits=3"),
+                 "set an option of the method, as in bits=3 (repeatable); `kvreel show METHOD` "
+                 "lists options"),
     KVR_ARG_TEXT(struct predict_opts, path, "path", 0, "NAME", "staged",
-                 "attention path: staged, fused or dense"),
-    KVR_ARG_TEXT(struct predict_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
+                 "how attention reads the compressed tokens: staged (dequantized block by block), "
+                 "fused (dequantized inside the attention loop), dense (an uncompressed copy of "
+                 "all tokens) or decoded (a BF16 copy, computed as in the 33-method study)"),
+    KVR_ARG_TEXT(struct predict_opts, device, "device", 0, "NAME", "cpu",
+                 "device that stores the cache and the weights: " KVR_DEVICE_HELP
+                 " (CUDA kernels on the CPU)"),
     KVR_ARG_TEXT(struct predict_opts, compute, "compute", 0, "TYPE", "f32",
-                 KVR_COMPUTE_HELP
-                 ": compute type of linear layers, and the type in which the device stores their "
-                 "weights"),
+                 "compute type of linear layers, and the type in which the device stores their "
+                 "weights: " KVR_COMPUTE_HELP),
     KVR_ARG_TEXT(struct predict_opts, as_stored, "as-stored", 0, "WHO", NULL,
                  "with the value `study`: predict peak memory with the tensor types that the "
                  "33-method study's code stored"),
-    KVR_ARG_FLAG(struct predict_opts, json, "json", 0, "print JSON"),
+    KVR_ARG_FLAG(struct predict_opts, json, "json", 0, "print the predicted bytes as JSON"),
     { 0 },
 };
 

@@ -91,8 +91,8 @@ static enum kvr_status roll(struct job *j, int prompt)
     KVR_TRY(kvr_rollout_run(j->dev, j->scheme, &req, NULL, NULL, &r));
     kvr_rollout_result_free(&r);
     if (!j->o->quiet)
-        fprintf(stderr, "kvreel: profile: %s, %d of %d\n", j->suite.prompt[prompt].id, prompt + 1,
-                j->n_prompts);
+        fprintf(stderr, "kvreel: profile: prompt %s finished, %d of %d prompts\n",
+                j->suite.prompt[prompt].id, prompt + 1, j->n_prompts);
     return KVR_OK;
 }
 
@@ -108,7 +108,7 @@ static enum kvr_status find_rule(struct job *j)
             j->rule.rule = (enum kvr_head_rule)i;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "profile: unknown rule '%s', need forcing, dummy or pyramid%s%s%s",
+    return kvr_fail(KVR_EINVAL, "profile: --rule '%s': need forcing, dummy or pyramid%s%s%s",
                     j->o->rule, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -121,7 +121,7 @@ static enum kvr_status find_what(struct job *j, const struct kvr_call *call)
         i++;
     if (!what_names[i])
         return kvr_fail(KVR_EINVAL,
-                        "profile: unknown kind '%s', need layers, heads, levels or basis", what);
+                        "profile: cannot profile '%s'; need layers, heads, levels or basis", what);
     j->what = (enum what)i;
     if (j->what == BASIS && !j->o->out)
         return kvr_fail(KVR_EINVAL,
@@ -162,8 +162,8 @@ static enum kvr_status open_job(struct job *j, const struct kvr_call *call)
 
     KVR_TRY(find_what(j, call));
     if (!(j->o->min <= j->o->max))
-        return kvr_fail(KVR_EINVAL, "profile: --min %g is greater than --max %g", j->o->min,
-                        j->o->max);
+        return kvr_fail(KVR_EINVAL, "profile: --min %g is greater than --max %g; need min <= max",
+                        j->o->min, j->o->max);
     KVR_TRY(kvr_find_path(&kvr_find_suite, j->o->suite, NULL, path, sizeof path));
     KVR_TRY(kvr_suite_read(&j->suite, path));
     KVR_TRY(kvr_find_path(&kvr_find_model, j->o->model, NULL, path, sizeof path));
@@ -174,8 +174,9 @@ static enum kvr_status open_job(struct job *j, const struct kvr_call *call)
     j->n_layers = c->n_layers;
     j->n_heads = c->n_heads;
     j->frames = j->o->frames ? j->o->frames : j->suite.frames ? j->suite.frames : 42;
-    KVR_TRY(kvr_cli_whole_chunks("profile", j->o->frames ? "--frames" : "the suite's frames,",
-                                 j->frames, c->frames_per_chunk));
+    snprintf(path, sizeof path, "latent frames of suite %.200s (--frames 0):", j->o->suite);
+    KVR_TRY(kvr_cli_whole_chunks("profile", j->o->frames ? "--frames" : path, j->frames,
+                                 c->frames_per_chunk));
     j->n_prompts = j->suite.n_prompts;
     most = j->o->prompts != AS_USUAL ? j->o->prompts : usual[j->what];
     if (most && most < j->n_prompts)
@@ -458,15 +459,15 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct profile_opts, model, "model", 0, "NAME", "nano",
-                 "model name or model folder"),
+                 "name of a model (`kvreel list models`) or path of a model folder"),
     KVR_ARG_TEXT(struct profile_opts, suite, "suite", 0, "NAME", "moviegen-nano",
-                 "suite of "
-                 "prompts"),
+                 "suite of prompts: a name (`kvreel list suites`) or the path of a YAML file"),
     KVR_ARG_INT(struct profile_opts, prompts, "prompts", 0, "N", "-1", -1, 100000,
                 "use the first N prompts of the suite; 0 means all, -1 means 10 for layers, 1 for "
                 "heads, 4 for levels and basis"),
     KVR_ARG_INT(struct profile_opts, frames, "frames", 'n', "N", "0", 0, 100000,
-                "number of latent frames per rollout; 0 means the suite's own number"),
+                "number of latent frames per rollout, a multiple of the model's frames per chunk; "
+                "0 means the suite's own number"),
     KVR_ARG_REAL(
         struct profile_opts, min, "min", 0, "X", "0.7", 0.001, 10,
         "for layers: factor on the token budget of the layer whose keys and values change least "
@@ -476,31 +477,30 @@ static const struct kvr_arg args[] = {
         "for layers: factor on the token budget of the layer whose keys and values change most "
         "between forward passes"),
     KVR_ARG_TEXT(struct profile_opts, rule, "rule", 0, "NAME", "forcing",
-                 "for heads: classification rule (forcing, dummy or pyramid)"),
+                 "for heads: classification rule: forcing (for method FORCING_KV), dummy "
+                 "(DUMMY_FORCING) or pyramid (PYRAMID_FORCING)"),
     KVR_ARG_INT(struct profile_opts, queries, "queries", 0, "N", "50", 0, 1 << 20,
-                "for heads: number of queries sampled per chunk; 0 means all"),
+                "for heads: number of queries sampled per chunk, at most 1048576; 0 means all"),
     KVR_ARG_REAL(
         struct profile_opts, alpha, "alpha", 0, "X", "0.8", 0, 1,
         "for --rule forcing: a head is static if at least this fraction of its attention to all "
         "frames except the first goes to the current chunk and the frame before it"),
-    KVR_ARG_REAL(
-        struct profile_opts, dummy, "dummy", 0, "X", "0.5", 0, 1,
-        "for --rule dummy: share of heads classified as dummy, those with the least attention "
-        "to past frames"),
+    KVR_ARG_REAL(struct profile_opts, dummy, "dummy", 0, "X", "0.5", 0, 1,
+                 "for --rule dummy: fraction of heads, 0 to 1, that are classified as dummy: those "
+                 "with the least attention to past frames"),
     KVR_ARG_REAL(
         struct profile_opts, rate, "rate", 0, "X", "0.25", 0, 1,
         "for --rule pyramid: a head is oscillating if its mean attention score at a distance of d "
         "frames between query and key crosses the mean over d for at least this fraction of all d"),
-    KVR_ARG_INT(
-        struct profile_opts, bits, "bits", 0, "N", "3", 1, 4,
-        "for levels: bits per element, that is 2^N levels per layer for keys and for values"),
-    KVR_ARG_REAL(
-        struct profile_opts, exact, "exact", 0, "X", "0.01", 0, 0.5,
-        "for levels: share of elements stored exactly as outliers; the levels are fitted to the "
-        "other elements"),
+    KVR_ARG_INT(struct profile_opts, bits, "bits", 0, "N", "3", 1, 4,
+                "for levels: bits per element, 1 to 4, that is 2^N levels per layer for keys and "
+                "for values"),
+    KVR_ARG_REAL(struct profile_opts, exact, "exact", 0, "X", "0.01", 0, 0.5,
+                 "for levels: fraction of elements, 0 to 0.5, that are stored exactly as outliers; "
+                 "the levels are fitted to the other elements"),
     KVR_ARG_TEXT(struct profile_opts, out, "out", 'o', "FILE", NULL,
-                 "output file; the default is stdout"),
-    KVR_ARG_FLAG(struct profile_opts, json, "json", 0, "print JSON"),
+                 "output file (required for basis); the default is stdout"),
+    KVR_ARG_FLAG(struct profile_opts, json, "json", 0, "print the profile as JSON"),
     KVR_ARG_FLAG(struct profile_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     { 0 },
 };

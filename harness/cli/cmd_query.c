@@ -25,7 +25,9 @@ static enum kvr_status write_raw(const struct kvr_table *t, FILE *to)
                 fwrite(v->text, 1, (size_t)v->n_bytes, to);
             fputc(c + 1 < t->n_columns ? '\t' : '\n', to);
         }
-    return fflush(to) == 0 && !ferror(to) ? KVR_OK : kvr_fail(KVR_EIO, "query: cannot write");
+    return fflush(to) == 0 && !ferror(to)
+               ? KVR_OK
+               : kvr_fail(KVR_EIO, "query: cannot write the result to stdout");
 }
 
 static int run(const struct kvr_call *call)
@@ -51,7 +53,7 @@ static int run(const struct kvr_call *call)
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (t->n_rows == 0)
-        fprintf(stderr, "kvreel: query: 0 rows\n");
+        fprintf(stderr, "kvreel: query: the result has 0 rows\n");
     if (!o->raw && (format == KVR_TABLE_TEXT || format == KVR_TABLE_MD))
         st = kvr_table_mib(t);
     if (st == KVR_OK)
@@ -61,7 +63,7 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct query_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_TEXT(struct query_opts, db, "db", 0, "FILE", "kvreel.db", "database of results"),
     KVR_ARG_FLAG(struct query_opts, json, "json", 0, "print rows as a JSON array of objects"),
     KVR_ARG_FLAG(struct query_opts, jsonl, "jsonl", 0, "print rows as JSON objects, one per line"),
     KVR_ARG_FLAG(struct query_opts, csv, "csv", 0, "print rows as CSV with a header line"),

@@ -34,10 +34,10 @@ static enum kvr_status write_file(const struct kvr_table *t, enum kvr_table_form
     enum kvr_status st;
 
     if (!f)
-        return kvr_fail(KVR_ENOMEM, "report: out of memory");
+        return kvr_fail(KVR_ENOMEM, "report: out of memory while writing %s", path);
     st = kvr_table_write(t, format, f);
     if (!kvr_text_close(f, &text) && st == KVR_OK)
-        st = kvr_fail(KVR_ENOMEM, "report: out of memory");
+        st = kvr_fail(KVR_ENOMEM, "report: out of memory while writing %s", path);
     if (st == KVR_OK)
         st = kvr_out_save(path, text, n);
     free(text);
@@ -59,20 +59,20 @@ static int write_page(const struct report_opts *o)
         return kvr_cli_fail(st);
     printf("%s\n", r.path);
     fprintf(stderr, "%d cells, %d videos%s, %.1f MB\n", r.n_cells, r.n_videos,
-            o->single_file ? " inside" : " in assets/", (double)r.bytes / 1e6);
+            o->single_file ? " in the page" : " in assets/", (double)r.bytes / 1e6);
     if (r.n_gone)
         fprintf(stderr,
-                "kvreel: report: %d videos omitted: not found; --media names the sweep's out "
-                "folder\n",
-                r.n_gone);
+                "kvreel: report: %d videos omitted: not found in %s; give the sweep's out folder "
+                "with --media DIR\n",
+                r.n_gone, o->media ? o->media : "the folder that the database names");
     if (r.n_other)
         fprintf(stderr,
                 "kvreel: report: %d videos omitted: their files changed after the measurement; the "
-                "page gives the differences\n",
+                "page gives the difference of each file\n",
                 r.n_other);
     if (r.n_no_room)
-        fprintf(stderr, "kvreel: report: %d videos omitted: the file would exceed --cap\n",
-                r.n_no_room);
+        fprintf(stderr, "kvreel: report: %d videos omitted: the page would exceed %g MB (--cap)\n",
+                r.n_no_room, o->cap_mb);
     return KVR_EXIT_OK;
 }
 
@@ -157,7 +157,10 @@ static int run(const struct kvr_call *call)
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (t->n_rows == 0 && o->measured)
-        fprintf(stderr, "kvreel: report: %s has no rollouts\n", o->measured);
+        fprintf(
+            stderr,
+            "kvreel: report: --measured %s: this folder has no rollouts, so the table is empty\n",
+            o->measured);
     else if (t->n_rows == 0)
         say_why_empty(o->table ? o->table : "summary", o->db);
     if (o->out)
@@ -169,8 +172,9 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct report_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
-    KVR_ARG_TEXT(struct report_opts, table, "table", 't', "NAME", NULL, "table; default: summary"),
+    KVR_ARG_TEXT(struct report_opts, db, "db", 0, "FILE", "kvreel.db", "database of results"),
+    KVR_ARG_TEXT(struct report_opts, table, "table", 't', "NAME", NULL,
+                 "table to print (--list lists the names); the default is summary"),
     KVR_ARG_TEXT(
         struct report_opts, measured, "measured", 0, "GPU|DIR", NULL,
         "print table cost from folder results/measured/GPU, or from folder DIR, instead of a "
@@ -184,18 +188,18 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct report_opts, single_file, "single-file", 0,
                  "write the page as a single file, with as many embedded videos as fit"),
     KVR_ARG_REAL(struct report_opts, cap_mb, "cap", 0, "MB", "10", 0.5, 1000,
-                 "size limit of the single-file page, in MB"),
-    KVR_ARG_TEXT(
-        struct report_opts, media, "media", 0, "DIR", NULL,
-        "out folder of the sweep; the default is the folder that the database names, else a "
-        "folder next to the database"),
+                 "size limit of the single-file page, in MB, 0.5 to 1000"),
+    KVR_ARG_TEXT(struct report_opts, media, "media", 0, "DIR", NULL,
+                 "out folder of the sweep, which has the videos; the default is the folder that "
+                 "the database names, else a folder next to the database"),
     KVR_ARG_TEXT(struct report_opts, title, "title", 0, "TEXT", NULL,
                  "title of the page; the default is the names of the sweeps"),
     KVR_ARG_TEXT(struct report_opts, board, "board", 0, "DIR", NULL,
                  "write a leaderboard of several databases or result packages into folder DIR"),
     KVR_ARG_TEXT(struct report_opts, rank_by, "rank-by", 0, "METRIC", "psnr",
                  "metric by which the leaderboard ranks methods"),
-    KVR_ARG_FLAG(struct report_opts, list, "list", 'l', "list the tables"),
+    KVR_ARG_FLAG(struct report_opts, list, "list", 'l',
+                 "list the names and titles of the tables, then exit"),
     { 0 },
 };
 

@@ -22,7 +22,10 @@ static int run(const struct kvr_call *call)
     code = r.n[KVR_VERDICT_OUT] ? KVR_EXIT_TOLERANCE : KVR_EXIT_OK;
     code = kvr_cli_wrote(kvr_table_write(r.table, format, stdout), code);
     if (r.n[KVR_VERDICT_OUT])
-        fprintf(stderr, "kvreel: reproduce: %d cells out of tolerance\n", r.n[KVR_VERDICT_OUT]);
+        fprintf(stderr,
+                "kvreel: reproduce: %d published values of %s differ from kvreel's by more than "
+                "the tolerance\n",
+                r.n[KVR_VERDICT_OUT], call->words[0]);
     kvr_reproduction_free(&r);
     return code;
 }
@@ -33,7 +36,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct reproduce_opts, measured, "measured", 0,
                  "for study33: compare measured values only, not predicted ones"),
     KVR_ARG_TEXT(struct reproduce_opts, quantity, "quantity", 0, "NAME", NULL,
-                 "compare one quantity only: compression, peak_vram_gib, ssim, ..."),
+                 "compare one quantity (column of the published table) only, such as compression, "
+                 "peak_vram_gib or ssim"),
     KVR_ARG_TEXT(struct reproduce_opts, format, "format", 'f', "FORMAT", "txt",
                  "output format: txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct reproduce_opts, json, "json", 0, "print JSON, the same as --format json"),
@@ -49,8 +53,9 @@ const struct kvr_command kvr_command_reproduce = {
                 "  kvreel reproduce study33 --measured --db out/wan-study33.db\n"
                 "  kvreel reproduce jensen --db out/corrections.db\n"
                 "  kvreel reproduce jensen-llm --db out/partial-prefill.db\n",
-    .details = "The exit code is 4 if a comparable cell is out of tolerance. docs/reproduction.md\n"
-               "explains why other cells cannot be compared (reasons H1 to H10).\n",
+    .details =
+        "The exit code is 4 if a comparable value is out of tolerance. docs/reproduction.md\n"
+        "explains why other values cannot be compared (reasons H1 to H10).\n",
     .args = args,
     .opts_size = sizeof(struct reproduce_opts),
     .min_words = 1,

@@ -112,4 +112,4 @@ exits 2 "no such path" predict -m BF16 --geometry wan-5b --frames 157 --path fus
 says "lists those there are" "need staged, fused, dense or decoded; did you mean 'fused'"
 exits 0 "fit" fit --memory 24GiB --geometry wan-5b -m BF16
 says "has the note, too" '^kvreel: fit: 165 frames are 42 latent frames, not a multiple of 8'
-prints "and the size in pixels, 16 per latent position" '165 frames of 704x1280'
+prints "and the size in pixels, 16 per latent position" '165 pixel frames of 704x1280 .height x width.'
