@@ -94,6 +94,9 @@ static int report(struct state *s, int64_t conflicts, const struct merge_opts *o
                 "kvreel: merge: %lld pairs of attempts at the same cell have different frames; "
                 "`kvreel query --db %s 'SELECT * FROM conflict'` lists them\n",
                 (long long)conflicts, o->out);
+    if (s->merged < 1 && s->failed < 1)
+        fprintf(stderr, "kvreel: merge: the inputs contain no database (*.db) other than %s\n",
+                o->out);
     if (o->json)
         return kvr_cli_json(json_pack("{s:s, s:O, s:i, s:i, s:I}", "db", o->out, "shards",
                                       s->shards, "merged", s->merged, "failed", s->failed,

@@ -29,6 +29,10 @@ card() { changed "$1" "UPDATE cell SET spec = json_set(spec, '\$.device', '$2'),
     verdict_codes = '', verdict = 'VALID', wall_ns = iif(is_baseline, $3, ${4:-$3}); UPDATE drift SET ns = $3"; }
 card a.db 'NVIDIA A' 3000000000
 card b.db 'NVIDIA B' 2000000000
+mkdir empty
+exits 5 "a folder without databases" merge empty -o none.db
+says "says so" 'no database .\*.db. other than none.db'
+check "and writes none" test ! -e none.db
 exits 2 "packages of two cards" merge a.db b.db -o two.db
 says "are refused by name" 'b.db: has cells timed on NVIDIA B, but earlier inputs have cells timed on NVIDIA A'
 exits 0 "unless asked for" merge a.db b.db -o any.db --any-card
