@@ -37,7 +37,10 @@ static enum kvr_status parse_shard(const char *text, int *shard, int *n_shards)
         return KVR_OK;
     if (sscanf(text, "%d/%d%c", shard, n_shards, &rest) != 2 || *n_shards < 1 || *shard < 0 ||
         *shard >= *n_shards)
-        return kvr_fail(KVR_EINVAL, "run: --shard '%s': need i/N with 0 <= i < N", text);
+        return kvr_fail(
+            KVR_EINVAL,
+            "run: --shard '%s': need i/N with 0 <= i < N, such as 0/4 for the first of 4 shards",
+            text);
     return KVR_OK;
 }
 
@@ -105,7 +108,7 @@ static void print_phase(const char *name, const char *of, const char *where,
                         const struct kvr_run_phase *p)
 {
     if (p->n)
-        printf("  %-12s %6d %-7s %9.2f GiB %-14s %12.4g TFLOP\n", name, p->n, of,
+        printf("  %-12s %6d %-7s %9.2f GiB %-16s %12.4g TFLOP\n", name, p->n, of,
                (double)p->memory_bytes / GIB, where, p->flop * 1e-12);
 }
 
@@ -114,10 +117,11 @@ static void print_phase(const char *name, const char *of, const char *where,
  * operations other than linear layers make rollouts slower. */
 static void print_estimate(const struct kvr_run_summary *s)
 {
-    printf("No similar cells were measured earlier. Prediction:\n");
-    print_phase("text encoder", "prompts", "of its device", &s->encoder);
-    print_phase("network", "cells", "of its device", &s->network);
-    print_phase("decoder", "videos", "of its device", &s->decoder);
+    printf("No similar cells were measured earlier. Estimate from the number of operations and the "
+           "sizes of the tensors:\n");
+    print_phase("text encoder", "prompts", "of device memory", &s->encoder);
+    print_phase("network", "cells", "of device memory", &s->network);
+    print_phase("decoder", "videos", "of device memory", &s->decoder);
     if (s->frames_bytes)
         printf("  %-12s %24.2f GiB on disk, in addition to videos\n", "raw frames",
                (double)s->frames_bytes / GIB);
@@ -134,11 +138,12 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
                s->cells, s->to_run, s->done_before - s->failed_before, s->failed_before,
                s->unsupported, s->excluded);
         if (s->limited)
-            printf(", %d left open", s->limited);
+            printf(", %d left for a later run by --limit or --budget", s->limited);
         if (s->enough)
-            printf(", %d more not needed", s->enough);
+            printf(", %d more not needed by the stop rule `until`", s->enough);
         if (s->n_stale)
-            printf(", %d measured by another build", s->n_stale);
+            printf(", %d measured by another build of kvreel (--stale runs them again)",
+                   s->n_stale);
         if (s->to_score)
             printf("; %d finished cells to score with new metrics", s->to_score);
         putchar('\n');
@@ -163,16 +168,18 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
            s->cells, s->ok, s->failed, s->skipped, s->done_before - s->failed_before,
            s->failed_before, s->unsupported, s->excluded, s->interrupted ? ", interrupted" : "");
     if (s->limited)
-        printf(", %d open", s->limited);
+        printf(", %d open (left for a later run)", s->limited);
     if (s->enough)
-        printf(", %d more not needed", s->enough);
+        printf(", %d more not needed by the stop rule `until`", s->enough);
     if (s->scored)
         printf("; %d scored with new metrics", s->scored);
     if (s->retried)
         printf("; %d failed attempts repeated", s->retried);
     putchar('\n');
     if (s->noisy)
-        printf("%d of them NOISY: their times do not count (see column verdict_codes)\n", s->noisy);
+        printf("%d of them NOISY (the measurement was disturbed): their times do not count; column "
+               "verdict_codes of the view cells_wide has the reasons\n",
+               s->noisy);
 }
 
 static void print_line(void *ctx, const struct kvr_plan_line *l)
@@ -288,7 +295,7 @@ static void say_failed_scores(const struct kvr_run_summary *s)
         kvr_table_query(&t, s->db_path, kvr_statement_failed_scores, NULL) != KVR_OK)
         return;
     for (int r = 0; r < t->n_rows; r++)
-        fprintf(stderr, "kvreel: metric %s has no value in %.0f of %.0f cells: %s\n",
+        fprintf(stderr, "kvreel: metric %s has no value in %.0f of %.0f cells; one reason: %s\n",
                 kvr_table_text(t, r, 0), kvr_table_number(t, r, 1), kvr_table_number(t, r, 2),
                 kvr_table_text(t, r, 3));
     kvr_table_close(&t);
@@ -308,15 +315,18 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
         json_decref(plan->pairs);
     }
     if (s->timed_once)
-        fprintf(
-            stderr,
-            "kvreel: timing: %d cells have one timed rollout each, so no confidence interval; use "
-            "`repeats: 6` (or --set repeats=6), with `until: ci_width 2%%` to stop early\n",
-            s->timed_once);
+        fprintf(stderr,
+                "kvreel: timing: %d cells have one timed rollout each, so their times have no "
+                "confidence interval; use "
+                "`repeats: 6` (or --set repeats=6), with `until: ci_width 2%%` to stop early\n",
+                s->timed_once);
     if (code == KVR_EXIT_INTERRUPTED)
         fprintf(stderr, "kvreel: interrupted; the same command resumes the sweep\n");
     if (code == KVR_EXIT_NOTHING)
-        fprintf(stderr, "kvreel: nothing was measured\n");
+        fprintf(stderr,
+                "kvreel: nothing was measured: of %d cells, %d are unsupported, %d excluded, and "
+                "%d left for a later run\n",
+                s->cells, s->unsupported, s->excluded, s->limited);
     if (o->filter && s->cells == 0)
         fprintf(stderr,
                 "kvreel: no cell of the sweep matches --filter '%s'; use --dry-run without "
@@ -426,22 +436,27 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct run_opts, db, "db", 0, "FILE", NULL,
-                 "database of results; the default is the config's, else kvreel.db"),
-    KVR_ARG_TEXT(struct run_opts, out, "out", 'o', "DIR", NULL,
-                 "output folder for frames and videos; the default is the config's, else out"),
+                 "database of results; the default is `db` of the config, else kvreel.db"),
+    KVR_ARG_TEXT(
+        struct run_opts, out, "out", 'o', "DIR", NULL,
+        "output folder for frames and videos; the default is `out` of the config, else out"),
     KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
                 "number of cells that run in parallel; 0 means `jobs` of the configuration files "
-                "named at the end, else one per core (faster than threads within a cell)"),
+                "named below, else one per core (faster than threads within a cell)"),
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
-                 "run only cells that match this filter, such as 'method~^RTN & seed=1'"),
+                 "run only cells that match all terms of this filter, such as 'method~^RTN & "
+                 "seed=1'; operators are = != < <= > >= and, for regular expressions, ~ !~"),
     KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n',
                  "show the plan without measuring anything"),
     KVR_ARG_FLAG(struct run_opts, dump_config, "dump-config", 0,
                  "print the effective config and where each value comes from"),
-    KVR_ARG_TEXT(struct run_opts, retry, "retry", 0, "WHAT", NULL,
-                 "run failed cells again: `failed` means all, failed:TYPE those with outcome TYPE"),
+    KVR_ARG_TEXT(
+        struct run_opts, retry, "retry", 0, "WHAT", NULL,
+        "run failed cells again: `failed` means all, failed:TYPE,... those with these outcomes: "
+        "TIMEOUT, OOM_HOST, OOM_DEVICE, SIGNAL, NAN, DIVERGED, INVALID or ERROR"),
     KVR_ARG_TEXT(struct run_opts, retries, "retries", 0, "TYPE:N,...", NULL,
-                 "retry a cell that fails with outcome TYPE up to N times within this run"),
+                 "retry a cell that fails with outcome TYPE (as for --retry) up to N times within "
+                 "this run, as in OOM_HOST:1"),
     KVR_ARG_FLAG(struct run_opts, force, "force", 0,
                  "run all cells again, including finished ones"),
     KVR_ARG_FLAG(struct run_opts, stale, "stale", 0,
@@ -455,15 +470,16 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct run_opts, budget, "budget", 0, "TIME", NULL,
                  "time limit of the whole run, such as 90s, 30m or 2h; the most informative cells "
                  "run first"),
-    KVR_ARG_INT(struct run_opts, timeout_s, "timeout", 0, "SECONDS", "0", 0, 604800,
-                "time limit per cell, in seconds; 0 means the config's limit"),
-    KVR_ARG_LIST(struct run_opts, set, "set", 's', "AXIS=VALUE",
-                 "override the values of an axis of the config, as in frames=21"),
+    KVR_ARG_INT(
+        struct run_opts, timeout_s, "timeout", 0, "SECONDS", "0", 0, 604800,
+        "time limit per cell, in seconds (at most 604800); 0 means timeout_s of the config"),
+    KVR_ARG_LIST(
+        struct run_opts, set, "set", 's', "AXIS=VALUE",
+        "override the values of an axis (setting) of the config, as in frames=21; may be repeated"),
     KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary of the run as JSON"),
     KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     KVR_ARG_FLAG(struct run_opts, progress, "progress", 0,
-                 "print progress on stderr, even if a configuration file (named at the end) sets "
-                 "quiet"),
+                 "print progress on stderr, even if a configuration file (named below) sets quiet"),
     { 0 },
 };
 

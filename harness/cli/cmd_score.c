@@ -26,8 +26,10 @@ static enum kvr_status find(const char *name, const struct kvr_metric **out)
     for (int i = 0; i < MAX_METRICS && kvr_metrics[i]; i++)
         names[i] = kvr_metrics[i]->name;
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_EINVAL, "score: unknown metric '%s'%s%s%s", name,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    if (!near)
+        return kvr_fail(KVR_EINVAL,
+                        "score: unknown metric '%s'; `kvreel list metrics` lists metrics", name);
+    return kvr_fail(KVR_EINVAL, "score: unknown metric '%s'; did you mean '%s'?", name, near);
 }
 
 static enum kvr_status choose(const struct kvr_call *call, json_t *metrics, json_t **commands)
@@ -40,8 +42,16 @@ static enum kvr_status choose(const struct kvr_call *call, json_t *metrics, json
         KVR_TRY(find(call->words[i], &m));
         json_object_set_new(metrics, m->name, json_integer(m->version));
     }
-    if (!o->command != !o->name)
-        return kvr_fail(KVR_EINVAL, "score: --command needs --name, and --name needs --command");
+    if (o->command && !o->name)
+        return kvr_fail(
+            KVR_EINVAL,
+            "score: --command '%s' needs --name NAME, the name of the metric in the database",
+            o->command);
+    if (o->name && !o->command)
+        return kvr_fail(
+            KVR_EINVAL,
+            "score: --name %s needs --command TEXT, the command line of the metric program",
+            o->name);
     if (o->command) {
         const struct kvr_config_command c = { .name = o->name,
                                               .command = o->command,
@@ -51,8 +61,8 @@ static enum kvr_status choose(const struct kvr_call *call, json_t *metrics, json
 
         if (kvr_metric_find(o->name) || strpbrk(o->name, ". \n"))
             return kvr_fail(KVR_EINVAL,
-                            "score: --name %s: need one word without dots that is not the name of "
-                            "a built-in metric",
+                            "score: --name '%s': need one word without dots that is not the name "
+                            "of a built-in metric (`kvreel list metrics` lists them)",
                             o->name);
         *commands = kvr_config_commands_json(&c, 1);
     }
@@ -94,18 +104,19 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct score_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_TEXT(struct score_opts, db, "db", 0, "FILE", "kvreel.db",
+                 "database of the finished cells"),
     KVR_ARG_TEXT(struct score_opts, out, "out", 'o', "DIR", "out",
-                 "out folder of the sweep, which has the frames"),
-    KVR_ARG_TEXT(
-        struct score_opts, command, "command", 'c', "TEXT", NULL,
-        "command line of a metric program, as in a sweep, with {video}, {frames} or {reference}"),
+                 "output folder of the sweep, which contains the frames of the cells"),
+    KVR_ARG_TEXT(struct score_opts, command, "command", 'c', "TEXT", NULL,
+                 "command line of a metric program; {video} stands for the path of the cell's MP4, "
+                 "{frames} for its raw frames and {reference} for the raw frames of the baseline"),
     KVR_ARG_TEXT(struct score_opts, name, "name", 0, "NAME", NULL,
-                 "for --command: name of the metric in the database"),
+                 "for --command: name of the metric in the database, one word without dots"),
     KVR_ARG_INT(struct score_opts, timeout_s, "timeout", 0, "S", "60", 1, 86400,
-                "time limit per cell, in seconds"),
+                "for --command: time limit per cell, in seconds (1..86400)"),
     KVR_ARG_FLAG(struct score_opts, no_sandbox, "no-sandbox", 0,
-                 "allow the metric program to write files and use the network"),
+                 "for --command: allow the metric program to write files and use the network"),
     KVR_ARG_FLAG(struct score_opts, force, "force", 0, "recompute existing values"),
     KVR_ARG_FLAG(struct score_opts, json, "json", 0, "print JSON"),
     { 0 },

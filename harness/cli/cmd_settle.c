@@ -64,7 +64,7 @@ static int run(const struct kvr_call *call)
     if (!o->quiet)
         fprintf(stderr,
                 "kvreel: settle: %d rounds of measurement, %d cells measured, %d cells failed; %d "
-                "claims are still open%s\n",
+                "claims are still open (no verdict)%s\n",
                 s.rounds, s.cells, s.failed, s.open,
                 s.interrupted     ? "; interrupted: the same command resumes the run"
                 : s.out_of_budget ? "; time limit reached: the same command resumes the run"
@@ -87,12 +87,14 @@ static const struct kvr_arg args[] = {
                  "decide come first"),
     KVR_ARG_INT(struct settle_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
                 "number of cells that run in parallel; 0 means one per core"),
-    KVR_ARG_INT(struct settle_opts, most, "most", 0, "N", "360", 12, 1000000,
-                "maximum number of prompts per claim; a claim that needs more is futile"),
-    KVR_ARG_INT(struct settle_opts, elsewhere, "elsewhere", 0, "N", "0", 0, 1000,
-                "after the verdicts, also run two sweeps of N prompts per suite: one with each "
-                "method's other variant (NAME@study for NAME, or the reverse), one with "
-                "forcing: teacher"),
+    KVR_ARG_INT(
+        struct settle_opts, most, "most", 0, "N", "360", 12, 1000000,
+        "maximum number of prompts per claim, at least 12; a claim that needs more is futile"),
+    KVR_ARG_INT(
+        struct settle_opts, elsewhere, "elsewhere", 0, "N", "0", 0, 1000,
+        "after the verdicts, also run two sweeps of N prompts per suite: one with each "
+        "method's other variant (NAME@study for NAME, or the reverse), one with "
+        "forcing: teacher (each chunk is generated from the BF16 rollout's past); 0 means none"),
     KVR_ARG_TEXT(struct settle_opts, format, "format", 'f', "FORMAT", "txt",
                  "output format: txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct settle_opts, json, "json", 0, "print JSON, the same as --format json"),

@@ -91,12 +91,17 @@ static enum kvr_status check(const struct kvr_call *call)
                         "file may be given",
                         call->words[1]);
     if (o->db && o->methods.n == 0)
-        return kvr_fail(KVR_EINVAL,
-                        "sheet: --db also needs --method, which names the rows to draw");
+        return kvr_fail(
+            KVR_EINVAL,
+            "sheet: --db %s also needs --method METHOD, which selects the video of a row", o->db);
     if (!o->db && (o->methods.n || o->prompt || o->media || o->worst))
         return kvr_fail(
             KVR_EINVAL,
-            "sheet: --method, --prompt, --media and --worst are allowed only with --db");
+            "sheet: %s is allowed only with --db FILE, which names the database of the videos",
+            o->methods.n ? "--method"
+            : o->prompt  ? "--prompt"
+            : o->media   ? "--media"
+                         : "--worst");
     if (!o->db && call->n_words < 2)
         return kvr_fail(
             KVR_EINVAL,
@@ -120,11 +125,12 @@ static enum kvr_status from_database(const struct kvr_call *call)
     struct kvr_sheet_origin origin;
 
     KVR_TRY(kvr_sheet_of_cells(&cells, call->words[0], &origin));
-    fprintf(stderr, "kvreel: sheet: prompt %s of %s%s\n", origin.prompt, origin.suite,
-            o->worst ? ", frames with the lowest SSIM" : "");
+    fprintf(stderr, "kvreel: sheet: prompt %s of suite %s%s\n", origin.prompt, origin.suite,
+            o->worst ? ", frames with the lowest SSIM of the first method" : "");
     if (origin.n_like > 1)
         fprintf(stderr,
-                "kvreel: sheet: %d cells of %s match, with different seeds or settings; using %s\n",
+                "kvreel: sheet: %d cells of method %s match, with different seeds or settings; "
+                "using the cell with key %s\n",
                 origin.n_like, o->methods.v[0], origin.key);
     return KVR_OK;
 }
@@ -143,13 +149,15 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_INT(struct sheet_opts, columns, "columns", 'c', "N", "8", 1, 64, "frames per row"),
+    KVR_ARG_INT(struct sheet_opts, columns, "columns", 'c', "N", "8", 1, 64,
+                "maximum number of frames per row (1..64)"),
     KVR_ARG_INT(struct sheet_opts, scale, "scale", 0, "N", "2", 1, 16,
-                "integer factor by which the sheet's pictures are enlarged"),
+                "integer factor by which the sheet's pictures are enlarged (1..16)"),
     KVR_ARG_TEXT(struct sheet_opts, db, "db", 0, "FILE", NULL,
                  "database of a sweep: draw the baseline's video, then the video of each --method"),
     KVR_ARG_LIST(struct sheet_opts, methods, "method", 'm', "METHOD",
-                 "with --db: label of a method, as `kvreel query` shows it"),
+                 "with --db: label of a method, as column `method` of the view cells_wide has it; "
+                 "may be repeated"),
     KVR_ARG_TEXT(struct sheet_opts, prompt, "prompt", 'p', "ID", NULL,
                  "with --db: id of the prompt; the default is the first, or with --worst the "
                  "prompt with the lowest SSIM"),
@@ -157,7 +165,7 @@ static const struct kvr_arg args[] = {
                  "with --db: draw the frames where the first method's SSIM is lowest"),
     KVR_ARG_TEXT(
         struct sheet_opts, media, "media", 0, "DIR", NULL,
-        "with --db: out folder of the sweep; the default is the folder that the database names, "
+        "with --db: output folder of the sweep; the default is the folder that the database names, "
         "else a folder next to the database"),
     { 0 },
 };

@@ -141,7 +141,7 @@ static enum kvr_status print_text(const json_t *doc)
     static const char *const columns[] = { "name", "value", "limits", "help", NULL };
     const json_t *options = json_object_get(doc, "options");
 
-    printf("%s (%s reading)\n  %s\n  family %s; %s\n",
+    printf("%s (%s version of the method)\n  %s\n  family %s; paper: %s\n",
            json_string_value(json_object_get(doc, "name")),
            json_string_value(json_object_get(doc, "reading")),
            json_string_value(json_object_get(doc, "title")),
@@ -150,18 +150,20 @@ static enum kvr_status print_text(const json_t *doc)
     print_paragraph("warning", json_string_value(json_object_get(doc, "warning")));
     print_paragraph("differences from the paper or its code",
                     json_string_value(json_object_get(doc, "note")));
-    print_paragraph("how readings differ", json_string_value(json_object_get(doc, "differs")));
-    printf("\naxes\n");
+    print_paragraph("how versions of the method differ",
+                    json_string_value(json_object_get(doc, "differs")));
+    printf("\naxes (parts and settings of the method)\n");
     print_axes(json_object_get(doc, "axes"));
     if (json_array_size(options) == 0) {
-        printf("\nno options\n");
+        printf("\nThe method has no options.\n");
         return KVR_OK;
     }
     printf("\n"
            "parts of the method (replace with -O codec=, k.codec=, v.codec=, tiers=, retention=): "
            "another method's name, or a text such as asym(bits=2)\n");
-    printf("\n"
-           "options (-O name=value; k.name or v.name sets keys or values only)\n");
+    printf(
+        "\n"
+        "options (-O name=value; k.name sets the option for keys only, v.name for values only)\n");
     return kvr_cli_table(options, columns);
 }
 
@@ -188,8 +190,9 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_LIST(struct show_opts, set, "option", 'O', "KEY=VALUE",
-                 "set an option of the method, as in bits=3"),
+    KVR_ARG_LIST(
+        struct show_opts, set, "option", 'O', "KEY=VALUE",
+        "set an option of the method, as in bits=3 (k.bits=3: for keys only); may be repeated"),
     KVR_ARG_FLAG(struct show_opts, json, "json", 0, "print JSON"),
     { 0 },
 };

@@ -79,7 +79,10 @@ static int run(const struct kvr_call *call)
     }
     if (t->n_rows == 0) {
         code = KVR_EXIT_NOTHING;
-        fprintf(stderr, "kvreel: stats: no rows: nothing in %s to compare\n", o->db);
+        fprintf(stderr,
+                "kvreel: stats: no rows: database %s has no cells to compare for table '%s', "
+                "metric %s%s%s\n",
+                o->db, what, o->metric, o->where ? ", --where " : "", o->where ? o->where : "");
     }
     st = kvr_table_write(t, format, stdout);
     kvr_table_close(&t);
@@ -87,18 +90,19 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct stats_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_TEXT(struct stats_opts, db, "db", 0, "FILE", "kvreel.db", "database of results"),
     KVR_ARG_TEXT(struct stats_opts, before, "before", 0, "FILE", NULL,
-                 "for runs: earlier database to compare with"),
+                 "for runs: earlier database, which is compared with --db"),
     KVR_ARG_TEXT(struct stats_opts, metric, "metric", 'm', "NAME", "ssim",
                  "metric to compare; paired also accepts runtime_s, peak_bytes, resident_bytes and "
                  "compression"),
     KVR_ARG_TEXT(struct stats_opts, against, "against", 0, "METHOD", "BF16",
-                 "paired: reference method"),
+                 "for paired: label of the method that all other methods are compared with"),
     KVR_ARG_TEXT(struct stats_opts, where, "where", 0, "SQL", NULL,
                  "SQL condition on the view cells_wide that selects cells, such as 'frames = 42'"),
-    KVR_ARG_REAL(struct stats_opts, level, "level", 0, "P", "0.95", 0.5, 0.999,
-                 "confidence level of the intervals"),
+    KVR_ARG_REAL(
+        struct stats_opts, level, "level", 0, "P", "0.95", 0.5, 0.999,
+        "confidence level of the intervals (0.5..0.999); tests have significance level 1 - P"),
     KVR_ARG_TEXT(struct stats_opts, unit, "unit", 0, "UNIT", "prompt",
                  "for paired: independent unit of the test: prompt, or seed within one prompt"),
     KVR_ARG_TEXT(
@@ -120,14 +124,20 @@ const struct kvr_command kvr_command_stats = {
     .usage = "paired|windows|growth|distribution|sensitivity|timing|coverage|runs [options]",
     .examples =
         "  kvreel stats paired --metric ssim --against RTN_INT4\n"
-        "  kvreel stats windows --metric psnr      # per chunk, with the chunk's noise floor\n"
-        "  kvreel stats growth --metric psnr       # injected and accumulated error\n"
+        "  kvreel stats windows --metric psnr      # per chunk, next to that of BF16 reruns\n"
+        "  kvreel stats growth --metric psnr       # error of one chunk, accumulated error\n"
         "  kvreel stats timing --db out/timing.db --json\n"
         "  kvreel stats runs --db now.db --before then.db    # compares two commits or machines\n"
         "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",
     .details =
+        "paired compares each method with --against on the same prompts. windows has the metric\n"
+        "per chunk. growth compares the error of chunks generated from the BF16 rollout's past\n"
+        "with the error that accumulates. distribution has metrics that need no BF16 frames.\n"
+        "sensitivity repeats comparisons with other seeds, prompts and settings. timing has\n"
+        "median times, and coverage the number of finished cells. runs compares two databases.\n"
         "The two cells of a pair have the same model, prompt, seed and settings. Values are\n"
-        "averaged over seeds, repeats and draws of a prompt, so n counts prompts.\n"
+        "averaged over seeds, repeats and draws (reruns with perturbed noise) of a prompt, so n\n"
+        "counts prompts.\n"
         "`separable` means that a sign-flip permutation test is significant (Holm-adjusted\n"
         "for the number of methods) and the confidence interval excludes 0. A separable\n"
         "difference needs at least 6 pairs, and more pairs if more methods are compared.\n"

@@ -135,18 +135,20 @@ static void print_sweep(const json_t *o)
 
     printf("%s (%s): %s, started %s\n  %lld cells:", json_string_value(json_object_get(o, "name")),
            json_string_value(json_object_get(o, "config")),
-           open && strcmp(state, "done") == 0 ? "not all" : state, /* run ended, cells missing */
+           open && strcmp(state, "done") == 0 ? "not all cells finished"
+                                              : state, /* run ended, cells missing */
            json_string_value(json_object_get(o, "started")),
            (long long)json_integer_value(json_object_get(o, "cells")));
     for (int k = 0; words[k]; k++)
         printf("%s %lld %s", k ? "," : "",
                (long long)json_integer_value(json_object_get(o, words[k])), words[k]);
     if (json_integer_value(json_object_get(o, "enough")))
-        printf(", %lld more not needed",
+        printf(", %lld more not needed by the stop rule `until`",
                (long long)json_integer_value(json_object_get(o, "enough")));
-    printf("%s%s\n", narrowed[0] ? "; this run was limited to " : "", narrowed);
+    printf("%s%s\n", narrowed[0] ? "; this run was restricted by " : "", narrowed);
     json_array_foreach(list, i, c)
-        printf("  running: %s %s%s%s, for %s\n", json_string_value(json_object_get(c, "prompt")),
+        printf("  running: prompt %s, method %s%s%s, for %s\n",
+               json_string_value(json_object_get(c, "prompt")),
                json_string_value(json_object_get(c, "method")),
                json_string_value(json_object_get(c, "device"))[0] ? " on " : "",
                json_string_value(json_object_get(c, "device")),
@@ -202,14 +204,16 @@ static int run(const struct kvr_call *call)
         return kvr_cli_json(doc, code);
     json_array_foreach(list, i, one) print_sweep(one);
     if (code == KVR_EXIT_NOTHING)
-        fprintf(stderr, "kvreel: status: %s has no plan of a sweep; `kvreel run` stores one\n",
+        fprintf(stderr,
+                "kvreel: status: database %s has no plan of a sweep (`kvreel run` stores the plan "
+                "when it starts)\n",
                 o->db);
     json_decref(doc);
     return code;
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct status_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_TEXT(struct status_opts, db, "db", 0, "FILE", "kvreel.db", "database of the sweeps"),
     KVR_ARG_FLAG(struct status_opts, json, "json", 0, "print JSON"),
     { 0 },
 };

@@ -105,12 +105,16 @@ static enum kvr_status send(const struct submit_opts *o, const char *config, con
     fflush(stdout);
     f = popen(command, "w");
     if (!f)
-        return kvr_fail(KVR_EIO, "submit: sbatch: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "submit: cannot start sbatch: %s", strerror(errno));
     write_script(f, o, config, program, folder, n_tasks);
     rc = pclose(f);
     if (rc != 0)
-        return kvr_fail(KVR_EIO, "submit: sbatch exited with code %d",
-                        WIFEXITED(rc) ? WEXITSTATUS(rc) : -1);
+        return kvr_fail(KVR_EIO, "submit: sbatch %s %d; the shards from %d to %d are not submitted",
+                        WIFSIGNALED(rc) ? "was ended by signal" : "exited with code",
+                        WIFSIGNALED(rc) ? WTERMSIG(rc)
+                        : WIFEXITED(rc) ? WEXITSTATUS(rc)
+                                        : -1,
+                        offset, o->shards - 1);
     return KVR_OK;
 }
 
@@ -122,21 +126,22 @@ static enum kvr_status submit(const struct submit_opts *o, const char *config)
     enum kvr_status st;
 
     if (n < 0 || !getcwd(folder, sizeof folder))
-        return kvr_fail(KVR_EIO, "submit: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "submit: cannot read the path of the %s: %s",
+                        n < 0 ? "program (/proc/self/exe)" : "current folder", strerror(errno));
     program[n] = 0;
     st = kvr_infile_check(config); /* not a pipe: every task reads the config again */
     if (st != KVR_OK)
         return kvr_fail_prefix(st, "submit");
     if (strpbrk(o->dir, " \t\n'\"%"))
-        return kvr_fail(
-            KVR_EINVAL,
-            "submit: --dir '%s': sbatch allows no blanks, quotes or '%%' in the path of a log",
-            o->dir);
+        return kvr_fail(KVR_EINVAL,
+                        "submit: --dir '%s': sbatch allows no blanks, quotes or '%%' in the path "
+                        "of a log, and DIR contains the logs",
+                        o->dir);
     if (!o->send) {
         if (o->shards > o->max_array)
             return kvr_fail(KVR_EINVAL,
-                            "submit: %d shards exceed the limit of one job array, %d: use --send, "
-                            "which submits several",
+                            "submit: --shards %d exceeds --max-array %d, the maximum number of "
+                            "tasks of one job array; use --send, which submits several arrays",
                             o->shards, o->max_array);
         write_script(stdout, o, config, program, folder, o->shards);
         return KVR_OK;
@@ -161,7 +166,10 @@ static int run(const struct kvr_call *call)
     st = submit(o, call->words[1]);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
-    fprintf(stderr, "kvreel: when the tasks have finished: kvreel merge %s -o all.db\n", o->dir);
+    fprintf(
+        stderr,
+        "kvreel: when all tasks have finished, merge their databases: kvreel merge %s -o all.db\n",
+        o->dir);
     return KVR_EXIT_OK;
 }
 
@@ -175,22 +183,27 @@ static const struct kvr_arg args[] = {
                  "folder on a shared disk for the tasks' databases, frames and logs"),
     KVR_ARG_INT(struct submit_opts, at_once, "at-once", 0, "N", "0", 0, 100000,
                 "number of tasks that run at the same time; 0 means Slurm's limit"),
-    KVR_ARG_INT(struct submit_opts, cpus, "cpus", 0, "N", "1", 1, 1024, "CPUs per task"),
+    KVR_ARG_INT(struct submit_opts, cpus, "cpus", 0, "N", "1", 1, 1024, "CPUs per task (1..1024)"),
     KVR_ARG_INT(struct submit_opts, jobs, "jobs", 'j', "N", "1", 1, 1024,
                 "number of cells that run in parallel in a task"),
-    KVR_ARG_TEXT(struct submit_opts, time, "time", 't', "LIMIT", NULL, "passed to sbatch"),
-    KVR_ARG_TEXT(struct submit_opts, mem, "mem", 0, "SIZE", NULL, "passed to sbatch"),
-    KVR_ARG_TEXT(struct submit_opts, partition, "partition", 'p', "NAME", NULL, "passed to sbatch"),
-    KVR_ARG_TEXT(struct submit_opts, gpus, "gpus", 0, "N", NULL, "passed to sbatch"),
+    KVR_ARG_TEXT(struct submit_opts, time, "time", 't', "LIMIT", NULL,
+                 "time limit of a task, such as 4:00:00 (sbatch --time)"),
+    KVR_ARG_TEXT(struct submit_opts, mem, "mem", 0, "SIZE", NULL,
+                 "memory of a task, such as 16G (sbatch --mem)"),
+    KVR_ARG_TEXT(struct submit_opts, partition, "partition", 'p', "NAME", NULL,
+                 "partition of the cluster (sbatch --partition)"),
+    KVR_ARG_TEXT(struct submit_opts, gpus, "gpus", 0, "N", NULL,
+                 "number of GPUs of a task (sbatch --gpus)"),
     KVR_ARG_TEXT(struct submit_opts, extra, "sbatch", 0, "OPTIONS", NULL,
-                 "further options to pass to sbatch"),
-    KVR_ARG_INT(
-        struct submit_opts, grace, "grace", 0, "SECONDS", "120", 1, 86400,
-        "seconds before the time limit at which a task finishes its running cells and requeues"),
+                 "further options of sbatch, such as --account=NAME"),
+    KVR_ARG_INT(struct submit_opts, grace, "grace", 0, "SECONDS", "120", 1, 86400,
+                "number of seconds before the time limit at which a task finishes its running "
+                "cells and is requeued"),
     KVR_ARG_INT(struct submit_opts, max_array, "max-array", 0, "N", "1000", 1, 1000000,
                 "maximum number of tasks per job array; at most Slurm's MaxArraySize - 1"),
-    KVR_ARG_LIST(struct submit_opts, set, "set", 's', "AXIS=VALUE",
-                 "override the values of an axis of the config, as in frames=21"),
+    KVR_ARG_LIST(
+        struct submit_opts, set, "set", 's', "AXIS=VALUE",
+        "override the values of an axis (setting) of the config, as in frames=21; may be repeated"),
     KVR_ARG_FLAG(struct submit_opts, send, "send", 0,
                  "submit the script with sbatch instead of "
                  "printing it"),

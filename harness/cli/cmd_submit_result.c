@@ -29,13 +29,15 @@ static int run(const struct kvr_call *call)
                                       (json_int_t)r.sessions, "bytes", (json_int_t)r.bytes,
                                       "sha256", r.sha256),
                             KVR_EXIT_OK);
-    printf("%s: sweep %s, %" PRId64 " cells of %" PRId64 " sessions, %.1f MB; database sha256 %s\n",
+    printf("%s: sweep %s, %" PRId64 " cells from %" PRId64
+           " runs (sessions) of kvreel, %.1f MB; database sha256 %s\n",
            path, r.sweep, r.cells, r.sessions, (double)r.bytes / 1e6, r.sha256);
     return kvr_cli_wrote(KVR_OK, KVR_EXIT_OK);
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct submit_result_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_TEXT(struct submit_result_opts, db, "db", 0, "FILE", "kvreel.db",
+                 "database of the sweep"),
     KVR_ARG_TEXT(struct submit_result_opts, sweep, "sweep", 0, "NAME", NULL,
                  "name or id of the sweep to pack; the default is the only sweep of the database"),
     KVR_ARG_TEXT(struct submit_result_opts, out, "out", 'o', "FILE", NULL,

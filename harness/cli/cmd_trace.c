@@ -21,7 +21,7 @@ enum { MAX_PATH = 1024 };
 static int show_pass(void *ctx, int done, int total)
 {
     (void)ctx;
-    fprintf(stderr, "kvreel: pass %d of %d\n", done, total);
+    fprintf(stderr, "kvreel: trace: checked pass %d of %d\n", done, total);
     return 0;
 }
 
@@ -54,20 +54,22 @@ static void print_trace(const json_t *doc)
 
     printf("%s: a trace of %s (licence: %s)\n", TEXT("path"), TEXT("model"), TEXT("licence"));
     printf("%" JSON_INTEGER_FORMAT " layers, %" JSON_INTEGER_FORMAT
-           " heads over %" JSON_INTEGER_FORMAT " of keys, head_dim %" JSON_INTEGER_FORMAT "%s\n",
+           " query heads, %" JSON_INTEGER_FORMAT " key heads, head_dim %" JSON_INTEGER_FORMAT
+           "%s\n",
            INT(l, "layers"), INT(l, "heads"), INT(l, "kv_heads"), INT(l, "head_dim"),
-           json_is_true(json_object_get(l, "causal")) ? ", causal" : "");
+           json_is_true(json_object_get(l, "causal")) ? ", causal attention" : "");
     printf("%" JSON_INTEGER_FORMAT " frames of %" JSON_INTEGER_FORMAT
            " tokens in %" JSON_INTEGER_FORMAT " chunks, %" JSON_INTEGER_FORMAT
-           " passes; window %" JSON_INTEGER_FORMAT "\n",
+           " forward passes; attention window %" JSON_INTEGER_FORMAT " frames (0: all)\n",
            INT(doc, "frames"), INT(l, "tokens_per_frame"), INT(doc, "chunks"), INT(doc, "passes"),
            INT(doc, "window"));
     printf(
         "%" JSON_INTEGER_FORMAT
         " files, %.1f MiB, all values finite; attention outputs recorded for %" JSON_INTEGER_FORMAT
-        " calls\n",
+        " attention calls\n",
         INT(doc, "files"), (double)INT(doc, "bytes") / 1048576, INT(doc, "outputs"));
-    printf("largest |q| %.4g, |k| %.4g, |v| %.4g\n", json_real_value(json_object_get(largest, "q")),
+    printf("largest magnitude of queries %.4g, keys %.4g, values %.4g\n",
+           json_real_value(json_object_get(largest, "q")),
            json_real_value(json_object_get(largest, "k")),
            json_real_value(json_object_get(largest, "v")));
 #undef TEXT
@@ -104,7 +106,7 @@ static int show_chunk(void *ctx, int done, int total)
     const struct kvr_trace_opts *o = ctx;
 
     if (!o->quiet)
-        fprintf(stderr, "kvreel: chunk %d of %d\n", done, total);
+        fprintf(stderr, "kvreel: trace: recorded chunk %d of %d\n", done, total);
     return 0;
 }
 
@@ -147,8 +149,8 @@ static enum kvr_status record_text(const struct kvr_trace_opts *o, struct kvr_de
              ? kvr_record_text(record, dev, m, ids.id, o->frames, o->chunk)
              : kvr_fail(KVR_EINVAL,
                         "trace: --frames %d (tokens of a language model) exceeds the length of "
-                        "tensor '%s'; allowed are at most %d tokens",
-                        o->frames, o->tensor, ids.n);
+                        "tensor '%s' of %s; allowed are at most %d tokens",
+                        o->frames, o->tensor, o->tokens, ids.n);
     kvr_tokens_close(&ids);
     return st;
 }
@@ -256,7 +258,7 @@ static const struct kvr_arg args[] = {
         struct kvr_trace_opts, tokens, "tokens", 0, "FILE", NULL,
         "for record: safetensors file with the token ids of a language model, integers [n]"),
     KVR_ARG_TEXT(struct kvr_trace_opts, tensor, "tensor", 0, "NAME", NULL,
-                 "name of the tensor in the file of --tokens"),
+                 "for record: name of the tensor in the file of --tokens"),
     KVR_ARG_INT(struct kvr_trace_opts, chunk, "chunk", 0, "N", "128", 1, 65536,
                 "for a language model: number of tokens per chunk"),
     KVR_ARG_INT(struct kvr_trace_opts, frames, "frames", 'n', "N", "42", 1, 100000,
@@ -279,21 +281,20 @@ static const struct kvr_arg args[] = {
         "for synth: model sizes (wan-1.3b, wan-14b, a model or a JSON file); the default is "
         "those of --like"),
     KVR_ARG_INT(struct kvr_trace_opts, layers, "layers", 0, "N", "0", 0, KVR_TRACE_MAX_LAYERS,
-                "for synth: number of layers; 0 means all layers of --preset or --like"),
-    KVR_ARG_INT(
-        struct kvr_trace_opts, passes, "passes", 0, "N", "0", 0, KVR_TRACE_MAX_PASSES,
-        "for synth: passes per chunk, including the cache-update pass; 0 means as many as in "
-        "--like, else 1"),
+                "for synth: number of layers; 0 means all layers of --preset, else of --like"),
+    KVR_ARG_INT(struct kvr_trace_opts, passes, "passes", 0, "N", "0", 0, KVR_TRACE_MAX_PASSES,
+                "for synth: forward passes per chunk, including the cache-update pass (which "
+                "writes the cache); 0 means as many as in --like, else 1"),
     KVR_ARG_INT(struct kvr_trace_opts, outliers, "outliers", 0, "N", "4", 0, KVR_TRACE_MAX_HEAD_DIM,
                 "for synth without --like: number of outlier channels in each head's keys"),
     KVR_ARG_REAL(struct kvr_trace_opts, size, "size", 0, "X", "8", 0, 1e4,
                  "for synth without --like: magnitude of outlier channels, in standard deviations "
-                 "of the other channels"),
+                 "of the other channels (0..10000)"),
     KVR_ARG_REAL(struct kvr_trace_opts, rho, "rho", 0, "R", "0.9", -1, 1,
-                 "for synth without --like: correlation between consecutive frames"),
-    KVR_ARG_REAL(
-        struct kvr_trace_opts, toward, "toward", 0, "R", "0.2", -1, 1,
-        "for synth without --like: correlation between a query and the key of its own token"),
+                 "for synth without --like: correlation between consecutive frames (-1..1)"),
+    KVR_ARG_REAL(struct kvr_trace_opts, toward, "toward", 0, "R", "0.2", -1, 1,
+                 "for synth without --like: correlation between a query and the key of the same "
+                 "token (-1..1)"),
     KVR_ARG_FLAG(struct kvr_trace_opts, no_outputs, "no-outputs", 0,
                  "for record: omit attention outputs, which are a third of the bytes"),
     KVR_ARG_FLAG(struct kvr_trace_opts, json, "json", 0, "print JSON"),

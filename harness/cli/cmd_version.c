@@ -32,10 +32,11 @@ static int run(const struct kvr_call *call)
     if (o->json || !doc)
         return kvr_cli_json(doc, KVR_EXIT_OK);
     printf("kvreel %s, git %s%s\n", kvr_version(), kvr_git_hash(),
-           kvr_git_dirty() ? " with changes" : "");
+           kvr_git_dirty() ? " with uncommitted changes" : "");
     printf("  compiler     %s %s\n", kvr_compiler(), kvr_cflags());
     printf("  cpu          %s\n", json_string_value(json_object_get(doc, "cpu")));
-    printf("  CPU kernels  %s%s\n", kvr_isa_name(kvr_isa()), kvr_isa_forced() ? ", forced" : "");
+    printf("  CPU kernels  %s%s\n", kvr_isa_name(kvr_isa()),
+           kvr_isa_forced() ? ", forced by --cpu or KVREEL_CPU" : "");
     printf("  CUDA kernels %s\n", json_string_value(json_object_get(doc, "kernels")));
     json_object_foreach(json_object_get(doc, "libraries"), key, value)
     {

@@ -36,7 +36,9 @@ static enum kvr_status fill(json_t *doc, const char *dir, const struct kvr_model
 
     if (!c->n_vocabulary)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "vocabulary: model %s takes prompt embeddings and has no vocabulary", dir);
+                        "vocabulary: model %s takes prompt embeddings and has no vocabulary; "
+                        "`--model nano` has one",
+                        dir);
     KVR_TRY(kvr_learnt_read(&l, c, dir));
     for (int i = 0; i < c->n_vocabulary; i++) {
         const char *word = word_of(c->vocabulary[i]);

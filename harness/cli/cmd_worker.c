@@ -16,7 +16,7 @@ static const struct kvr_arg args[] = { { 0 } };
 
 const struct kvr_command kvr_command_worker = {
     .name = "worker",
-    .summary = "run one cell; `kvreel run` starts workers",
+    .summary = "run the one cell that stdin describes as JSON; `kvreel run` starts workers",
     .usage = "< CELL.json",
     .args = args,
     .opts_size = sizeof(struct worker_opts),

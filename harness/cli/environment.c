@@ -42,7 +42,7 @@ void kvr_environment_check(FILE *to)
         if (is_known(name))
             continue;
         near = kvr_nearest(name, names);
-        fprintf(to, "kvreel: unknown environment variable %s%s%s%s\n", name,
+        fprintf(to, "kvreel: ignored unknown environment variable %s%s%s%s\n", name,
                 near ? "; did you mean " : "; `kvreel man` lists the variables", near ? near : "",
                 near ? "?" : "");
     }

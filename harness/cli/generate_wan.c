@@ -26,21 +26,22 @@ static enum kvr_status check_image(const struct kvr_model_config *c, const char 
 enum kvr_status kvr_wan_check(const struct kvr_model_config *c, const char *dir, const char *image)
 {
     struct kvr_model_paths p;
-    bool there;
+    enum kvr_status st = KVR_OK;
 
     if (image)
         KVR_TRY(check_image(c, image));
     if (c->latent_is_rgb)
         return KVR_OK;
     KVR_TRY(kvr_model_paths(dir, c, KVR_DECODER_VAE, &p));
-    there = p.vae && kvr_path_exists(p.vae);
+    if (!p.vae || !kvr_path_exists(p.vae))
+        st = kvr_fail(
+            KVR_EUNSUPPORTED,
+            "generate: model %s: the latents are not RGB, and the file of the decoder, "
+            "which computes frames from latents, is missing: %s; `kvreel run` needs no decoder to "
+            "measure time and memory",
+            dir, p.vae ? p.vae : "the folder has none");
     kvr_model_paths_free(&p);
-    return there ? KVR_OK
-                 : kvr_fail(KVR_EUNSUPPORTED,
-                            "generate: %s: the model's latents are not RGB, and its folder has no "
-                            "decoder to make frames of them; `kvreel run` needs no decoder to "
-                            "measure time and memory",
-                            dir);
+    return st;
 }
 
 /* --- embeddings --------------------------------------------------------------------------- */

@@ -44,10 +44,10 @@ static enum kvr_status take_name(const char *name, struct words *w)
     const size_t n = strlen(name);
 
     if (n < 1 || n > MOST || !isalpha((unsigned char)name[0]))
-        return kvr_fail(
-            KVR_EINVAL,
-            "plugin: new '%.60s': a name must begin with a letter and have 1..%d characters", name,
-            MOST);
+        return kvr_fail(KVR_EINVAL,
+                        "plugin: new '%.60s': the name has %zu characters; a name must begin with "
+                        "a letter and have 1..%d characters",
+                        name, n, MOST);
     for (size_t i = 0; i < n; i++) {
         if (!isalnum((unsigned char)name[i]) && name[i] != '_')
             return kvr_fail(KVR_EINVAL,
@@ -122,10 +122,10 @@ static enum kvr_status write_both(const char *const path[2], const struct words 
         if (!path[i])
             return kvr_fail(KVR_ENOMEM, "plugin: out of memory while allocating a path");
         else if (kvr_path_exists(path[i]))
-            return kvr_fail(
-                KVR_EINVAL,
-                "plugin: %s already exists and is not replaced; use another NAME or -o DIR",
-                path[i]);
+            return kvr_fail(KVR_EINVAL,
+                            "plugin: file %s already exists and is not replaced; use another NAME, "
+                            "or another folder with -o DIR",
+                            path[i]);
     KVR_TRY(kvr_mkdirs_above(path[0]));
     KVR_TRY(write_one(path[0], kvr_python_new_method, w));
     return write_one(path[1], kvr_python_new_test, w);

@@ -22,7 +22,7 @@ static int show(void *ctx, int done, int total)
     const struct synth *s = ctx;
 
     if (!s->o->quiet && !s->o->json)
-        fprintf(stderr, "kvreel: chunk %d of %d\n", done, total);
+        fprintf(stderr, "kvreel: trace: wrote chunk %d of %d\n", done, total);
     return 0;
 }
 
@@ -44,9 +44,9 @@ static enum kvr_status find_layout(struct synth *s)
         *l = kvr_trace_info(s->like)->layout;
     }
     if (s->o->layers > l->n_layers)
-        return kvr_fail(KVR_EINVAL,
-                        "trace: --layers %d was requested, but --preset or --like has at most %d",
-                        s->o->layers, l->n_layers);
+        return kvr_fail(KVR_EINVAL, "trace: --layers %d exceeds the number of layers of %s %s, %d",
+                        s->o->layers, s->o->preset ? "--preset" : "--like",
+                        s->o->preset ? s->o->preset : s->o->like, l->n_layers);
     l->n_layers = s->o->layers ? s->o->layers : l->n_layers;
     return KVR_OK;
 }
@@ -104,7 +104,9 @@ int kvr_cli_trace_synth(const struct kvr_trace_opts *o, const char *out)
     enum kvr_status st = KVR_OK;
 
     if (!o->like && !o->preset)
-        st = kvr_fail(KVR_EINVAL, "trace: synth needs --preset NAME or --like DIR, or both");
+        st = kvr_fail(
+            KVR_EINVAL,
+            "trace: synth needs the sizes of a model: --preset NAME or --like DIR, or both");
     if (st == KVR_OK && o->like)
         st = kvr_trace_open(&s.like, o->like);
     if (st == KVR_OK)

@@ -152,8 +152,23 @@ static const struct {
     { "settings", settings }, { "commands", commands }, { "geometries", geometries },
 };
 
+/* Writes the names of all kinds of values to buf [n], as "methods, metrics, ...". */
+static const char *all_kinds(char *buf, size_t n)
+{
+    size_t used = 0;
+
+    buf[0] = 0;
+    for (size_t i = 0; i < sizeof writers / sizeof *writers && used < n; i++)
+        used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? ", " : "", writers[i].kind);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed && used < n; i++)
+        used += (size_t)snprintf(buf + used, n - used, ", %s", fixed[i].kind);
+    return buf;
+}
+
 enum kvr_status kvr_values_write(const char *kind, FILE *to)
 {
+    char all[512];
+
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
         if (strcmp(writers[i].kind, kind) == 0)
             return writers[i].write(to);
@@ -164,9 +179,6 @@ enum kvr_status kvr_values_write(const char *kind, FILE *to)
             fprintf(to, "%s\n", *w);
         return KVR_OK;
     }
-    return kvr_fail(
-        KVR_EINVAL,
-        "completion: unknown kind of values '%s', need methods, metrics, models, suites, tables, "
-        "figures, settings, commands or one that `completion bash` uses",
-        kind);
+    return kvr_fail(KVR_EINVAL, "completion: unknown kind of values '%s', need one of %s", kind,
+                    all_kinds(all, sizeof all));
 }

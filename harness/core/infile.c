@@ -86,7 +86,8 @@ static enum kvr_status skip_mark(FILE *f, const char *path)
     for (const int keep = n >= 3 && c[0] == 0xef && c[1] == 0xbb && c[2] == 0xbf ? 3 : 0; n > keep;)
         if (ungetc(c[--n], f) == EOF) /* glibc can put back more bytes than the one that POSIX
                                        * guarantees */
-            return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its first bytes", path);
+            return kvr_fail(KVR_ENOMEM,
+                            "%s: out of memory while reading the first bytes of the file", path);
     return KVR_OK;
 }
 

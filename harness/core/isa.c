@@ -250,7 +250,7 @@ enum kvr_status kvr_isa_force(const char *name)
     return kvr_fail(KVR_EINVAL, "%s: '%s' %s; this CPU supports: %s", from, name,
                     named(name) == KVR_N_ISA ? "is not a kernel variant"
                     : kvr_isa_compiled(named(name))
-                        ? "needs instructions that this CPU does not have"
-                        : "is for another CPU architecture",
+                        ? "is a kernel variant that needs instructions that this CPU does not have"
+                        : "is a kernel variant for another CPU architecture",
                     kvr_isa_names(usable, sizeof usable, kvr_isa_usable));
 }

@@ -2,6 +2,7 @@
 #include "harness/core/json.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -151,7 +152,7 @@ static enum kvr_status parse(json_t **out, char *text, size_t n, const char *whe
     if (kvr_json_losses() != losses) {
         json_decref(*out);
         *out = NULL;
-        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its JSON text", where);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the JSON text", where);
     }
     if (!*out)
         return kvr_fail(KVR_EFORMAT, "%s:%d:%d: %s", where, err.line, err.column, err.text);
@@ -168,7 +169,7 @@ enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const c
 
     *out = NULL;
     if (!copy)
-        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its JSON text", where);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the JSON text", where);
     memcpy(copy, text + skip, n - skip);
     st = parse(out, copy, n - skip, where);
     free(copy);
@@ -189,7 +190,7 @@ static enum kvr_status read_all(char **out, size_t *n, FILE *file, const char *p
 
             if (!more) {
                 free(text);
-                return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its JSON text",
+                return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the JSON text",
                                 path);
             }
             text = more;
@@ -222,6 +223,8 @@ enum kvr_status kvr_json_load(json_t **out, const char *path)
     return st;
 }
 
+enum { FOUND_BYTES = 80 };
+
 static const char *type_name(const json_t *v)
 {
     if (kvr_json_not_finite(v))
@@ -246,16 +249,52 @@ static const char *type_name(const json_t *v)
     return "?";
 }
 
+/* Writes to buf [n] the first bytes of a JSON string in quotes. Control characters become '?'. */
+static void quoted(const char *text, char *buf, size_t n)
+{
+    size_t used = 1, m;
+
+    buf[0] = '\'';
+    for (; *text && used + 10 < n; text += m, used += m) {
+        m = (size_t)kvr_utf8_length(text);
+        m = m ? m : 1;
+        memcpy(buf + used, text, m);
+        if (m == 1 && iscntrl((unsigned char)*text))
+            buf[used] = '?';
+    }
+    snprintf(buf + used, n - used, "%s'", *text ? "..." : "");
+}
+
+/* Writes to buf the type of a JSON value, and a scalar's value, as in "integer 7". */
+static const char *found_text(const json_t *v, char buf[FOUND_BYTES])
+{
+    const char *type = type_name(v);
+    char value[56] = "";
+
+    if (json_is_integer(v))
+        snprintf(value, sizeof value, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+    else if (json_is_real(v))
+        snprintf(value, sizeof value, "%.6g", json_real_value(v));
+    else if (json_is_boolean(v))
+        snprintf(value, sizeof value, "%s", json_is_true(v) ? "true" : "false");
+    else if (json_is_string(v) && !kvr_json_not_finite(v))
+        quoted(json_string_value(v), value, sizeof value);
+    snprintf(buf, FOUND_BYTES, "%s%s%s", type, value[0] ? " " : "", value);
+    return buf;
+}
+
 enum presence { REQUIRED, OPTIONAL };
 
 /* Sets *v to the value of `key`, or to NULL if the value is optional and absent. */
 static enum kvr_status lookup(const json_t *o, const char *where, const char *key,
                               enum presence presence, const char *expected, json_t **v)
 {
+    char found[FOUND_BYTES];
+
     *v = NULL;
     if (!json_is_object(o))
-        return kvr_fail(KVR_EFORMAT, "%s: expected object, found %s", where,
-                        o ? type_name(o) : "nothing");
+        return kvr_fail(KVR_EFORMAT, "%s: expected object with key %s, found %s", where, key,
+                        o ? found_text(o, found) : "nothing");
     *v = json_object_get(o, key);
     if (presence == OPTIONAL && json_is_null(*v))
         *v = NULL;
@@ -267,8 +306,10 @@ static enum kvr_status lookup(const json_t *o, const char *where, const char *ke
 static enum kvr_status mismatch(const char *where, const char *key, const char *expected,
                                 const json_t *v)
 {
+    char found[FOUND_BYTES];
+
     return kvr_fail(KVR_EFORMAT, "%s: %s: expected %s, found %s", where, key, expected,
-                    type_name(v));
+                    found_text(v, found));
 }
 
 static enum kvr_status get_int(const json_t *o, const char *where, const char *key,

@@ -27,6 +27,6 @@ enum kvr_status kvr_library_open(void **out, const char *name, int flags)
     memory = errno == ENOMEM;
     why = dlerror(); /* may change errno */
     if (memory || speaks_of_memory(why))
-        return kvr_fail(KVR_ENOMEM, "%s: out of memory while loading it", name);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while loading the library", name);
     return kvr_fail(KVR_EUNSUPPORTED, "%s", why);
 }

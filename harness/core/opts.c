@@ -164,8 +164,8 @@ static enum kvr_status parse_string(const struct kvr_opt *o, const char *text, s
 
     if (len >= sizeof v->s)
         return kvr_fail(KVR_EINVAL,
-                        "option %s: the value has %zu characters, at most %zu are allowed", o->name,
-                        len, sizeof v->s - 1);
+                        "option %s: the value '%.40s...' has %zu bytes, at most %zu are allowed",
+                        o->name, text, len, sizeof v->s - 1);
     memcpy(v->s, text, len);
     return KVR_OK;
 }
@@ -252,7 +252,9 @@ static enum kvr_status parse_pair(const struct kvr_opt *table, void *s, char *pa
     char *eq = strchr(pair, '=');
 
     if (!eq)
-        return kvr_fail(KVR_EINVAL, "option '%s': need name=value", kvr_trim(pair));
+        return kvr_fail(KVR_EINVAL,
+                        "option '%s': the value is missing, need name=value, such as bits=3",
+                        kvr_trim(pair));
     *eq = '\0';
     KVR_TRY(check(table, kvr_trim(pair), kvr_trim(eq + 1), &o, &v));
     if (s)
@@ -268,7 +270,7 @@ static enum kvr_status parse_list(const struct kvr_opt *table, void *s, const ch
     char *pair;
 
     if (!copy)
-        return kvr_fail(KVR_ENOMEM, "options: out of memory");
+        return kvr_fail(KVR_ENOMEM, "out of memory while allocating the text of the options");
     if (*kvr_trim(copy)) {
         while (st == KVR_OK && (pair = strsep(&rest, ",")))
             st = parse_pair(table, s, pair);

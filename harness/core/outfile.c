@@ -47,7 +47,7 @@ static enum kvr_status open_temporary(struct kvr_out *o)
         if (errno != EEXIST)
             break;
     }
-    return fail_errno(o->path, "cannot create a temporary file in its folder", errno);
+    return fail_errno(o->path, "cannot create a temporary file in the same folder", errno);
 }
 
 /* Sets *there to whether `path` exists, and *s to its status. Symbolic links are refused: following
@@ -111,7 +111,7 @@ enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n)
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
-            return fail_errno(o->path, "writing", errno);
+            return fail_errno(o->path, "cannot write", errno);
         bytes += done;
         n -= (size_t)done;
     }
@@ -147,7 +147,7 @@ static enum kvr_status keep_mode(const struct kvr_out *o)
     if (fchown(o->fd, o->old.st_uid, o->old.st_gid) != 0)
         errno = 0;
     if (fchmod(o->fd, o->old.st_mode & 0777) != 0)
-        return fail_errno(o->path, "keeping its mode", errno);
+        return fail_errno(o->path, "cannot set the mode (permissions) of the replaced file", errno);
     return KVR_OK;
 }
 
@@ -159,10 +159,10 @@ static enum kvr_status commit(struct kvr_out *o)
 
     KVR_TRY(keep_mode(o));
     if (fsync(fd) != 0 && (o->temporary || (errno != EINVAL && errno != EROFS)))
-        return fail_errno(o->path, "syncing", errno);
+        return fail_errno(o->path, "cannot write to the disk (fsync)", errno);
     o->fd = -1;
     if (close(fd) != 0)
-        return fail_errno(o->path, "closing", errno);
+        return fail_errno(o->path, "cannot close the file after writing", errno);
     if (!o->temporary)
         return KVR_OK;
     KVR_TRY(stat_path(o->path, &now, &there));
@@ -171,7 +171,7 @@ static enum kvr_status commit(struct kvr_out *o)
                         "%s: cannot write: another process replaced the file while it was opened",
                         o->path);
     if (rename(o->temporary, o->path) != 0)
-        return fail_errno(o->path, "renaming the temporary file", errno);
+        return fail_errno(o->path, "cannot rename the temporary file to this name", errno);
     free(o->temporary);
     o->temporary = NULL;
     sync_directory(o->path);

@@ -97,7 +97,8 @@ enum kvr_status kvr_mkdirs(const char *path)
     if (!copy)
         return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     if (!*copy)
-        st = kvr_fail(KVR_EINVAL, "cannot create a directory with an empty name");
+        st = kvr_fail(KVR_EINVAL, "cannot create a directory: the given path is empty; use '.' for "
+                                  "the current directory");
     for (char *p = copy + 1; st == KVR_OK && *copy && *p; p++) {
         if (*p != '/')
             continue;

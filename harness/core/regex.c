@@ -29,8 +29,8 @@ struct parse {
 
 static enum kvr_status fail_syntax(const struct parse *p, const char *what)
 {
-    return kvr_fail(KVR_EINVAL, "regular expression '%s': %s at byte %d", p->all, what,
-                    (int)(p->at - p->all));
+    return kvr_fail(KVR_EINVAL, "regular expression '%s', byte %d (counted from 0): %s", p->all,
+                    (int)(p->at - p->all), what);
 }
 
 /* --- compiling -------------------------------------------------------------------------- */
@@ -90,7 +90,8 @@ static enum kvr_status named_class(struct parse *p, struct step *s)
         p->at += n;
         return KVR_OK;
     }
-    return fail_syntax(p, "no such character class");
+    return fail_syntax(p, "unknown character class, need [:alpha:], [:digit:], [:alnum:], "
+                          "[:upper:], [:lower:], [:space:], [:punct:] or [:xdigit:]");
 }
 
 static enum kvr_status brackets(struct parse *p)
@@ -104,7 +105,7 @@ static enum kvr_status brackets(struct parse *p)
         unsigned char to = from;
 
         if (!from)
-            return fail_syntax(p, "'[' without its ']'");
+            return fail_syntax(p, "'[' without a closing ']'");
         if (from == '[' && p->at[1] == ':') {
             KVR_TRY(named_class(p, &s));
             continue;
@@ -115,7 +116,7 @@ static enum kvr_status brackets(struct parse *p)
             p->at += 2;
         }
         if (to < from)
-            return fail_syntax(p, "a range whose end is before its start");
+            return fail_syntax(p, "a range of characters that ends before it starts, such as z-a");
         for (int b = from; b <= to; b++)
             take(&s, b);
     }
@@ -131,11 +132,12 @@ static enum kvr_status parentheses(struct parse *p)
 {
     if (++p->depth > KVR_REGEX_DEPTH)
         return kvr_fail(KVR_EINVAL,
-                        "regular expression: more than the limit of %d nested parentheses",
-                        KVR_REGEX_DEPTH);
+                        "regular expression '%.80s': more than the limit of %d nested parentheses "
+                        "and alternatives",
+                        p->all, KVR_REGEX_DEPTH);
     KVR_TRY(alternatives(p));
     if (*p->at != ')')
-        return fail_syntax(p, "'(' without its ')'");
+        return fail_syntax(p, "'(' without a closing ')'");
     p->at++;
     p->depth--;
     return KVR_OK;
@@ -170,7 +172,8 @@ static enum kvr_status atom(struct parse *p)
         return fail_syntax(p, "counts in braces are not supported; write \\{ for a literal brace");
     case '\\':
         if (!*p->at || isalnum((unsigned char)*p->at))
-            return fail_syntax(p, "\\ escapes special characters only, not this one");
+            return fail_syntax(p, "\\ must be followed by a special character such as . or *, not "
+                                  "by a letter, a digit or the end");
         take(&s, (unsigned char)*p->at++);
         return append(p, s);
     default:
@@ -225,8 +228,9 @@ static enum kvr_status alternatives(struct parse *p)
          * limits the number of alternatives. */
         if (++p->depth > KVR_REGEX_DEPTH)
             return kvr_fail(KVR_EINVAL,
-                            "regular expression: more than the limit of %d alternatives",
-                            KVR_REGEX_DEPTH);
+                            "regular expression '%.80s': more than the limit of %d nested "
+                            "parentheses and alternatives",
+                            p->all, KVR_REGEX_DEPTH);
         KVR_TRY(alternatives(p));
         p->depth--;
         p->r->step[jump].to = p->r->n;
@@ -244,12 +248,13 @@ enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text)
     if (!r)
         return kvr_fail(KVR_ENOMEM, "regular expression: out of memory");
     if (strlen(text) > KVR_REGEX_MAX)
-        st = kvr_fail(KVR_EINVAL, "regular expression has %zu bytes, at most %d are allowed",
-                      strlen(text), KVR_REGEX_MAX);
+        st =
+            kvr_fail(KVR_EINVAL, "regular expression '%.40s...': %zu bytes, at most %d are allowed",
+                     text, strlen(text), KVR_REGEX_MAX);
     else
         st = alternatives(&p);
     if (st == KVR_OK && *p.at)
-        st = fail_syntax(&p, "')' without its '('");
+        st = fail_syntax(&p, "')' without an opening '('");
     if (st == KVR_OK)
         st = append(&p, (struct step){ .what = DONE });
     if (st == KVR_OK) {

@@ -47,20 +47,20 @@ static enum kvr_status fail_entry(const struct kvr_st *f, const struct entry *e,
 static enum kvr_status read_dtype(const struct kvr_st *f, json_t *spec, struct entry *e)
 {
     json_t *v = json_object_get(spec, "dtype");
+    char all[160] = "";
 
+    if (json_is_string(v) && kvr_dtype_parse(json_string_value(v), &e->dtype))
+        return KVR_OK;
+    for (int i = 0; i < KVR_N_DTYPES; i++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "",
+                 kvr_dtype_name((enum kvr_dtype)i));
     if (!json_is_string(v))
-        return fail_entry(f, e, v ? "dtype is not a string" : "dtype is missing");
-    if (!kvr_dtype_parse(json_string_value(v), &e->dtype)) {
-        char all[160] = "";
-
-        for (int i = 0; i < KVR_N_DTYPES; i++)
-            snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "",
-                     kvr_dtype_name((enum kvr_dtype)i));
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s': unknown dtype '%.40s', need one of %s; convert it first",
-                        f->path, e->name, json_string_value(v), all);
-    }
-    return KVR_OK;
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': dtype is %s, need one of %s", f->path,
+                        e->name, v ? "not a string" : "missing", all);
+    return kvr_fail(
+        KVR_EFORMAT,
+        "%s: tensor '%s': unknown dtype '%.40s', need one of %s; convert the tensor first", f->path,
+        e->name, json_string_value(v), all);
 }
 
 static enum kvr_status read_shape(const struct kvr_st *f, json_t *spec, struct entry *e)
@@ -69,7 +69,9 @@ static enum kvr_status read_shape(const struct kvr_st *f, json_t *spec, struct e
     size_t n = json_array_size(v);
 
     if (!json_is_array(v))
-        return fail_entry(f, e, v ? "shape is not an array" : "shape is missing");
+        return fail_entry(f, e,
+                          v ? "shape is not an array of integers"
+                            : "shape is missing, need an array of integers");
     if (n > KVR_MAX_DIMS)
         return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has %zu dimensions, at most %d are supported",
                         f->path, e->name, n, KVR_MAX_DIMS);
@@ -78,11 +80,14 @@ static enum kvr_status read_shape(const struct kvr_st *f, json_t *spec, struct e
         json_t *x = json_array_get(v, i);
 
         if (!json_is_integer(x))
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': shape[%zu] is not an integer", f->path,
-                            e->name, i);
+            return kvr_fail(
+                KVR_EFORMAT,
+                "%s: tensor '%s': shape[%zu] is not an integer, need an integer of at least 0",
+                f->path, e->name, i);
         e->shape[i] = json_integer_value(x);
         if (e->shape[i] < 0)
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': shape[%zu] is %" PRId64, f->path,
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: tensor '%s': shape[%zu] is %" PRId64 ", need at least 0", f->path,
                             e->name, i, e->shape[i]);
     }
     return KVR_OK;
@@ -110,26 +115,30 @@ static enum kvr_status read_offsets(const struct kvr_st *f, json_t *spec, struct
     json_t *v = json_object_get(spec, "data_offsets");
     int64_t n_data = (int64_t)f->n_bytes - f->data_start;
     int64_t need;
+    char shape[256];
 
-    if (!json_is_array(v))
-        return fail_entry(f, e, v ? "data_offsets is not an array" : "data_offsets is missing");
-    if (json_array_size(v) != 2 || !json_is_integer(json_array_get(v, 0)) ||
+    if (!v)
+        return fail_entry(f, e, "data_offsets is missing, need [begin, end] in bytes");
+    if (!json_is_array(v) || json_array_size(v) != 2 || !json_is_integer(json_array_get(v, 0)) ||
         !json_is_integer(json_array_get(v, 1)))
-        return fail_entry(f, e, "data_offsets is not two integers");
+        return fail_entry(f, e, "data_offsets is not two integers, need [begin, end] in bytes");
     e->begin = json_integer_value(json_array_get(v, 0));
     e->end = json_integer_value(json_array_get(v, 1));
     if (e->begin < 0 || e->end < e->begin)
         return kvr_fail(KVR_EFORMAT,
                         "%s: tensor '%s': data_offsets [%" PRId64 ", %" PRId64
-                        ") must be non-negative and ascending",
+                        "] must be non-negative and ascending",
                         f->path, e->name, e->begin, e->end);
     if (e->end > n_data)
         return kvr_fail(KVR_EFORMAT,
                         "%s: tensor '%s': the data end at byte %" PRId64
-                        ", but the file has only %" PRId64 " (truncated?)",
+                        " of the data section, which has only %" PRId64
+                        " bytes (is the file truncated?)",
                         f->path, e->name, e->end, n_data);
     if (!size_of(e, &need))
-        return fail_entry(f, e, "the shape overflows");
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s': the size of shape %s in bytes overflows 63 bits", f->path,
+                        e->name, kvr_shape_text(e->shape, e->n_dims, shape, sizeof shape));
     if (e->end - e->begin != need)
         return kvr_fail(KVR_EFORMAT,
                         "%s: tensor '%s': data_offsets span %" PRId64
@@ -141,7 +150,9 @@ static enum kvr_status read_offsets(const struct kvr_st *f, json_t *spec, struct
 static enum kvr_status read_entry(const struct kvr_st *f, json_t *spec, struct entry *e)
 {
     if (!json_is_object(spec)) /* unknown keys are ignored, as in Hugging Face's reader */
-        return fail_entry(f, e, "is not an object");
+        return fail_entry(f, e,
+                          "the description in the header is not a JSON object with dtype, shape "
+                          "and data_offsets");
     KVR_TRY(read_dtype(f, spec, e));
     KVR_TRY(read_shape(f, spec, e));
     return read_offsets(f, spec, e);
@@ -155,11 +166,13 @@ static enum kvr_status read_metadata(struct kvr_st *f, json_t *spec)
     if (json_is_null(spec)) /* null counts as absent, as in Hugging Face's reader */
         return KVR_OK;
     if (!json_is_object(spec))
-        return kvr_fail(KVR_EFORMAT, "%s: __metadata__ is not an object", f->path);
+        return kvr_fail(KVR_EFORMAT, "%s: __metadata__ in the header is not a JSON object",
+                        f->path);
     json_object_foreach(spec, key, v)
     {
         if (!json_is_string(v))
-            return kvr_fail(KVR_EFORMAT, "%s: __metadata__ '%.40s' is not a string", f->path, key);
+            return kvr_fail(KVR_EFORMAT, "%s: the value of '%.40s' in __metadata__ is not a string",
+                            f->path, key);
     }
     f->metadata = spec;
     return KVR_OK;
@@ -192,16 +205,21 @@ static enum kvr_status check_tiling(const struct kvr_st *f)
         const struct entry *e = &f->entries[i];
 
         if (e->begin < done)
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' overlaps tensor '%s'", f->path, e->name,
-                            f->entries[i - 1].name);
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: tensor '%s' overlaps tensor '%s': its data begin at byte %" PRId64
+                            ", before byte %" PRId64,
+                            f->path, e->name, f->entries[i - 1].name, e->begin, done);
         if (e->begin > done)
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': a gap of %" PRId64 " bytes before it",
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: tensor '%s': a gap of %" PRId64
+                            " bytes precedes the data, which must follow the previous tensor",
                             f->path, e->name, e->begin - done);
         done = e->end;
     }
     if (done == n_data)
         return KVR_OK;
-    return kvr_fail(KVR_EFORMAT, "%s: %" PRId64 " bytes after the last tensor '%s'", f->path,
+    return kvr_fail(KVR_EFORMAT,
+                    "%s: %" PRId64 " bytes after the last tensor '%s' belong to no tensor", f->path,
                     n_data - done, f->n_entries ? f->entries[f->n_entries - 1].name : "(none)");
 }
 
@@ -213,27 +231,35 @@ static enum kvr_status parse_header(struct kvr_st *f)
     const char *text;
 
     if (f->n_bytes < LENGTH_BYTES)
-        return kvr_fail(KVR_EFORMAT, "%s: the file has %zu bytes, too few for a safetensors file",
-                        f->path, f->n_bytes);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the file has %zu bytes, need at least %d for a safetensors file",
+                        f->path, f->n_bytes, LENGTH_BYTES);
     for (int i = 0; i < LENGTH_BYTES; i++)
         len |= (uint64_t)f->bytes[i] << (8 * i);
     if (len > HEADER_MAX)
-        return kvr_fail(KVR_EFORMAT, "%s: the header has %" PRIu64 " bytes, at most %d are allowed",
-                        f->path, len, HEADER_MAX);
-    if (len > f->n_bytes - LENGTH_BYTES)
         return kvr_fail(KVR_EFORMAT,
                         "%s: the header has %" PRIu64
-                        " bytes, but only %zu bytes follow (truncated?)",
-                        f->path, len, f->n_bytes - LENGTH_BYTES);
+                        " bytes, at most %d are allowed (is this a safetensors file?)",
+                        f->path, len, HEADER_MAX);
+    if (len > f->n_bytes - LENGTH_BYTES)
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: the header has %" PRIu64
+            " bytes, but only %zu bytes follow (is the file truncated, or no safetensors file?)",
+            f->path, len, f->n_bytes - LENGTH_BYTES);
     text = (const char *)f->bytes + LENGTH_BYTES;
     if (len == 0 || text[0] != '{')
-        return kvr_fail(KVR_EFORMAT, "%s: the header is not a JSON object", f->path);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the header (%" PRIu64
+                        " bytes) is not a JSON object that begins with '{'",
+                        f->path, len);
     losses = kvr_json_losses();
     f->header = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, &err);
     if (kvr_json_losses() != losses)
-        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its header", f->path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the header", f->path);
     if (!f->header)
-        return kvr_fail(KVR_EFORMAT, "%s: header byte %d: %s", f->path, err.position, err.text);
+        return kvr_fail(KVR_EFORMAT, "%s: invalid JSON at header byte %d: %s", f->path,
+                        err.position, err.text);
     f->data_start = LENGTH_BYTES + (int64_t)len;
     return KVR_OK;
 }
@@ -305,7 +331,7 @@ static enum kvr_status map_file(const char *path, void **map, size_t *n)
     if (fstat(fd, &sb) != 0) {
         st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
     } else if (!S_ISREG(sb.st_mode)) {
-        st = kvr_fail(KVR_EIO, "%s: not a regular file", path);
+        st = kvr_fail(KVR_EIO, "%s: not a regular file, which a safetensors file must be", path);
     } else if (sb.st_size > 0) {
         *n = (size_t)sb.st_size;
         *map = mmap(NULL, *n, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -394,7 +420,10 @@ enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr
 
     *out = (struct kvr_tensor){ 0 };
     if (!e)
-        return kvr_fail(KVR_ENOTFOUND, "%s: tensor '%s' is missing", f->path, name);
+        return kvr_fail(KVR_ENOTFOUND,
+                        "%s: tensor '%s' is missing; the file has %d tensors%s%.60s%s", f->path,
+                        name, f->n_entries, f->n_entries ? ", the first is '" : "",
+                        f->n_entries ? f->by_name[0]->name : "", f->n_entries ? "'" : "");
     out->data = (void *)(uintptr_t)(f->bytes + f->data_start + e->begin);
     out->dtype = e->dtype;
     out->n_dims = e->n_dims;

@@ -47,11 +47,12 @@ static json_t *describe(const struct kvr_tensor *t, int64_t begin, int64_t end)
 static enum kvr_status set_text(const char *path, json_t *o, const char *key, const char *text)
 {
     if (!text)
-        return kvr_fail(KVR_EINVAL, "%s: metadata '%s' has no value", path, key);
+        return kvr_fail(KVR_EINVAL, "%s: metadata key '%s' has no value", path, key);
     if (json_object_get(o, key))
-        return kvr_fail(KVR_EINVAL, "%s: metadata '%s' is given twice", path, key);
+        return kvr_fail(KVR_EINVAL, "%s: metadata key '%s' is given twice", path, key);
     if (json_object_set_new(o, key, json_string(text)) != 0)
-        return kvr_fail(KVR_EINVAL, "%s: metadata '%s' is not UTF-8 text", path, key);
+        return kvr_fail(KVR_EINVAL, "%s: metadata key '%s' or its value is not UTF-8 text", path,
+                        key);
     return KVR_OK;
 }
 
@@ -74,9 +75,11 @@ static enum kvr_status add_item(const char *path, json_t *header, const struct k
     int64_t begin = *end, n_bytes;
     char text[256];
 
-    if (strcmp(item->name, "__metadata__") == 0 || json_object_get(header, item->name))
-        return kvr_fail(KVR_EINVAL, "%s: tensor name '%s' is already used or reserved", path,
+    if (strcmp(item->name, "__metadata__") == 0)
+        return kvr_fail(KVR_EINVAL, "%s: tensor name '%s' is reserved for metadata", path,
                         item->name);
+    if (json_object_get(header, item->name))
+        return kvr_fail(KVR_EINVAL, "%s: two tensors have the name '%s'", path, item->name);
     if (!checked_bytes(&item->t, &n_bytes) || __builtin_add_overflow(begin, n_bytes, end))
         return kvr_fail(KVR_EINVAL,
                         "%s: tensor '%s': the shape %s has a negative dimension, or the file's "
@@ -144,8 +147,8 @@ static enum kvr_status check_items(const char *path, const struct kvr_st_item *i
 {
     for (int i = 0; i < n_items; i++) {
         if ((unsigned)items[i].t.dtype >= KVR_N_DTYPES)
-            return kvr_fail(KVR_EINVAL, "%s: tensor '%s': unknown dtype %d", path, items[i].name,
-                            (int)items[i].t.dtype);
+            return kvr_fail(KVR_EINVAL, "%s: tensor '%s': unknown dtype %d, need 0..%d", path,
+                            items[i].name, (int)items[i].t.dtype, KVR_N_DTYPES - 1);
         if (items[i].t.n_dims < 0 || items[i].t.n_dims > KVR_MAX_DIMS)
             return kvr_fail(KVR_EINVAL, "%s: tensor '%s' has %d dimensions, need 0..%d", path,
                             items[i].name, items[i].t.n_dims, KVR_MAX_DIMS);

@@ -62,7 +62,8 @@ enum kvr_status kvr_array_read(struct kvr_array *a, struct kvr_dev *host, enum k
 
     KVR_TRY(kvr_st_view_shaped(f, name, n_dims, shape, &t));
     if (!is_floating(t.dtype))
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has type %s, need a floating-point type",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s' has type %s, need F32, F64, F16, BF16, F8_E4M3 or F8_E5M2",
                         kvr_st_path(f), name, kvr_dtype_name(t.dtype));
     KVR_TRY(kvr_array_alloc(a, host, tag, KVR_F32, t.n_dims, t.shape));
     kvr_to_f32(a->t.data, t.data, t.dtype, (size_t)kvr_tensor_count(&t));

@@ -61,7 +61,9 @@ static enum kvr_status load(struct kvr_cudnn *c)
     KVR_CUDNN_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     if (c->GetVersion() < OLDEST)
-        return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the version is %zu, need at least %d",
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "cuDNN: version %zu is too old, need at least %d (9.0); KVREEL_CUDNN may "
+                        "name another library",
                         c->GetVersion(), OLDEST);
     return KVR_OK;
 }
@@ -133,7 +135,7 @@ static enum kvr_status create(const struct kvr_cudnn *c, struct kvr_cudnn_plan *
     if (p->n_descriptors == MAX_DESCRIPTORS)
         return kvr_fail(KVR_EINTERNAL, "cuDNN: a graph needs more than the limit of %d descriptors",
                         MAX_DESCRIPTORS);
-    KVR_TRY(check(c, c->BackendCreateDescriptor(kind, out), "a descriptor"));
+    KVR_TRY(check(c, c->BackendCreateDescriptor(kind, out), "creating a descriptor"));
     p->descriptors[p->n_descriptors++] = *out;
     return KVR_OK;
 }
@@ -143,7 +145,7 @@ static enum kvr_status set(const struct kvr_cudnn *c, kvr_cudnn_descr d, int nam
 {
     char doing[48];
 
-    snprintf(doing, sizeof doing, "attribute %d", name);
+    snprintf(doing, sizeof doing, "setting attribute %d", name);
     return check(c, c->BackendSetAttribute(d, name, type, n, values), doing);
 }
 
@@ -186,7 +188,7 @@ static enum kvr_status add_tensor(const struct kvr_cudnn *c, struct kvr_cudnn_pl
     KVR_TRY(set(c, d, KVR_CUDNN_TENSOR_BYTE_ALIGNMENT, KVR_CUDNN_TYPE_INT64, 1, &alignment));
     KVR_TRY(set_bool(c, d, KVR_CUDNN_TENSOR_IS_VIRTUAL, storage == VIRTUAL));
     KVR_TRY(set_bool(c, d, KVR_CUDNN_TENSOR_IS_BY_VALUE, storage == VALUE));
-    KVR_TRY(finalize(c, d, "a tensor"));
+    KVR_TRY(finalize(c, d, "defining a tensor"));
     p->tensor[id] = d;
     return KVR_OK;
 }
@@ -238,13 +240,13 @@ static enum kvr_status add_product(const struct kvr_cudnn *c, struct kvr_cudnn_p
 
     KVR_TRY(create(c, p, KVR_CUDNN_MATMUL, &how));
     KVR_TRY(set_int(c, how, KVR_CUDNN_MATMUL_COMP_TYPE, KVR_CUDNN_TYPE_DATA_TYPE, KVR_CUDNN_FLOAT));
-    KVR_TRY(finalize(c, how, "a product's type"));
+    KVR_TRY(finalize(c, how, "defining the data type of a matrix product"));
     KVR_TRY(create(c, p, KVR_CUDNN_OPERATION_MATMUL, &d));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_MATMUL_ADESC, p->tensor[x]));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_MATMUL_BDESC, p->tensor[y]));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_MATMUL_CDESC, p->tensor[out]));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_MATMUL_DESC, how));
-    KVR_TRY(finalize(c, d, "a product"));
+    KVR_TRY(finalize(c, d, "defining a matrix product"));
     p->operations[p->n_operations++] = d;
     return KVR_OK;
 }
@@ -259,14 +261,14 @@ static enum kvr_status add_pointwise(const struct kvr_cudnn *c, struct kvr_cudnn
     KVR_TRY(set_int(c, how, KVR_CUDNN_POINTWISE_MODE, KVR_CUDNN_TYPE_POINTWISE_MODE, mode));
     KVR_TRY(
         set_int(c, how, KVR_CUDNN_POINTWISE_MATH_PREC, KVR_CUDNN_TYPE_DATA_TYPE, KVR_CUDNN_FLOAT));
-    KVR_TRY(finalize(c, how, "an element's function"));
+    KVR_TRY(finalize(c, how, "defining an elementwise function"));
     KVR_TRY(create(c, p, KVR_CUDNN_OPERATION_POINTWISE, &d));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_POINTWISE_PW_DESCRIPTOR, how));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_POINTWISE_XDESC, p->tensor[x]));
     if (y != N_TENSORS)
         KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_POINTWISE_BDESC, p->tensor[y]));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_POINTWISE_YDESC, p->tensor[out]));
-    KVR_TRY(finalize(c, d, "an operation by elements"));
+    KVR_TRY(finalize(c, d, "defining an elementwise operation"));
     p->operations[p->n_operations++] = d;
     return KVR_OK;
 }
@@ -281,12 +283,12 @@ static enum kvr_status add_reduction(const struct kvr_cudnn *c, struct kvr_cudnn
                     mode));
     KVR_TRY(
         set_int(c, how, KVR_CUDNN_REDUCTION_COMP_TYPE, KVR_CUDNN_TYPE_DATA_TYPE, KVR_CUDNN_FLOAT));
-    KVR_TRY(finalize(c, how, "a reduction's type"));
+    KVR_TRY(finalize(c, how, "defining the data type of a reduction"));
     KVR_TRY(create(c, p, KVR_CUDNN_OPERATION_REDUCTION, &d));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_REDUCTION_XDESC, p->tensor[x]));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_REDUCTION_YDESC, p->tensor[out]));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_REDUCTION_DESC, how));
-    KVR_TRY(finalize(c, d, "a reduction"));
+    KVR_TRY(finalize(c, d, "defining a reduction"));
     p->operations[p->n_operations++] = d;
     return KVR_OK;
 }
@@ -306,7 +308,7 @@ static enum kvr_status add_graph(const struct kvr_cudnn *c, struct kvr_cudnn_pla
         set(c, p->graph, KVR_CUDNN_OPERATIONGRAPH_HANDLE, KVR_CUDNN_TYPE_HANDLE, 1, &c->handle));
     KVR_TRY(set(c, p->graph, KVR_CUDNN_OPERATIONGRAPH_OPS, KVR_CUDNN_TYPE_BACKEND_DESCRIPTOR,
                 p->n_operations, p->operations));
-    return finalize(c, p->graph, "the graph");
+    return finalize(c, p->graph, "building the graph of attention");
 }
 
 /* ---- the plan ---------------------------------------------------------------------------- */
@@ -324,7 +326,7 @@ static enum kvr_status build(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p
     return check(c,
                  c->BackendGetAttribute(p->plan, KVR_CUDNN_EXECUTION_PLAN_WORKSPACE_SIZE,
                                         KVR_CUDNN_TYPE_INT64, 1, &n, &p->bytes),
-                 "a kernel's workspace");
+                 "reading the size of a kernel's workspace");
 }
 
 /* Selects the first engine configuration of a heuristic mode that can be built. cuDNN sorts the
@@ -333,20 +335,20 @@ static enum kvr_status choose(const struct kvr_cudnn *c, struct kvr_cudnn_plan *
 {
     kvr_cudnn_descr heuristics, configs[MAX_CONFIGS];
     enum kvr_status st =
-        kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the library has no kernel for this graph");
+        kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the library has no kernel for this graph of attention");
     int64_t n = 0;
 
     KVR_TRY(create(c, p, KVR_CUDNN_ENGINEHEUR, &heuristics));
     KVR_TRY(set_descr(c, heuristics, KVR_CUDNN_ENGINEHEUR_OPERATION_GRAPH, p->graph));
     KVR_TRY(set_int(c, heuristics, KVR_CUDNN_ENGINEHEUR_MODE, KVR_CUDNN_TYPE_HEUR_MODE, mode));
-    KVR_TRY(finalize(c, heuristics, "proposals"));
+    KVR_TRY(finalize(c, heuristics, "choosing kernels"));
     for (int i = 0; i < MAX_CONFIGS; i++)
         KVR_TRY(create(c, p, KVR_CUDNN_ENGINECFG, &configs[i]));
     KVR_TRY(
         check(c,
               c->BackendGetAttribute(heuristics, KVR_CUDNN_ENGINEHEUR_RESULTS,
                                      KVR_CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_CONFIGS, &n, configs),
-              "proposals"));
+              "choosing kernels"));
     for (int64_t i = 0; i < n && i < MAX_CONFIGS && st != KVR_OK; i++)
         st = build(c, p, configs[i]);
     return st;
@@ -407,7 +409,7 @@ static enum kvr_status explain(enum kvr_status st, const struct log *l)
 
     snprintf(why, sizeof why, "%s", kvr_error());
     return kvr_fail(st, "%s; %s%s%s%s", why, nvrtc ? nvrtc : "no NVRTC (libnvrtc.so.13 or .12)",
-                    nvrtc ? " is loaded" : " can be loaded", l->text[0] ? "; its log: " : "",
+                    nvrtc ? " is loaded" : " can be loaded", l->text[0] ? "; cuDNN's log: " : "",
                     l->text);
 }
 
@@ -466,7 +468,7 @@ static enum kvr_status fill_pack(const struct kvr_cudnn *c, kvr_cudnn_descr pack
     KVR_TRY(
         set(c, pack, KVR_CUDNN_VARIANT_PACK_DATA_POINTERS, KVR_CUDNN_TYPE_VOID_PTR, 5, pointers));
     KVR_TRY(set(c, pack, KVR_CUDNN_VARIANT_PACK_WORKSPACE, KVR_CUDNN_TYPE_VOID_PTR, 1, &workspace));
-    return finalize(c, pack, "the pointers");
+    return finalize(c, pack, "passing the pointers of the tensors");
 }
 
 enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_plan *p, const void *q,
@@ -479,7 +481,8 @@ enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_pla
     kvr_cudnn_descr pack;
     enum kvr_status st;
 
-    KVR_TRY(check(c, c->BackendCreateDescriptor(KVR_CUDNN_VARIANT_PACK, &pack), "the pointers"));
+    KVR_TRY(check(c, c->BackendCreateDescriptor(KVR_CUDNN_VARIANT_PACK, &pack),
+                  "passing the pointers of the tensors"));
     st = fill_pack(c, pack, pointers, workspace);
     if (st == KVR_OK)
         st = check(c, c->BackendExecute(c->handle, p->plan, pack), "cudnnBackendExecute");

@@ -33,7 +33,7 @@ x86_64) other=neon ;;
 *) other=avx2 ;;
 esac
 exits 2 "another CPU architecture" list methods --cpu $other
-says "says so" "'$other' is for another CPU architecture"
+says "says so" "'$other' is a kernel variant for another CPU architecture"
 
 exits 0 "doctor, forced" doctor --cpu portable
 prints "which one and why" '^ok +CPU kernels +portable, forced by name; this CPU runs portable.*; compiled: portable'

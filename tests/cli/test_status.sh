@@ -17,7 +17,7 @@ json "and what the run was asked for" '.sweeps[0].narrowed == "limit 2" and .swe
 json "and how long the rest takes" '.sweeps[0].left_s > 0'
 exits 0 "as text" status --db a.db
 prints "in words" '6 cells: 2 ok, 0 failed, 0 unsupported, 1 excluded, 3 open'
-prints "and not that it is done" '^c \(c.yaml\): not all, started'
+prints "and not that it is done" '^c \(c.yaml\): not all cells finished, started'
 for t in summary coverage failures; do
     exits 0 "the table $t" report --table $t --db a.db
     prints "says that it is not all" 'NOT ALL: c: 3 of 6 cells open, limit 2'

@@ -58,7 +58,7 @@ json "keeps one file" 'has("reference_frames_file") | not'
 # --- sheet from a database ----------------------------------------------------------------
 
 exits 0 "sheet of cells" sheet s.png --db q.db --method RTN_INT2 --prompt mg02
-says "tells the prompt" 'prompt mg02 of moviegen-nano'
+says "tells the prompt" 'prompt mg02 of suite moviegen-nano'
 # The picture equals the one made from the files.
 file_of() { # method prompt
     echo "out/$(sql q.db "SELECT a.path FROM cell JOIN artifact a ON a.cell = key WHERE kind = 'frames' AND jitter = 0 AND
@@ -74,7 +74,7 @@ exits 0 "labels and files with '='" sheet g.png "RTN_INT2 group=16=$(file_of RTN
 exits 0 "sheet of the worst, in a folder that is not there" sheet new/er/w.png --db q.db -m RTN_INT2 -m RTN_INT4 --worst --columns 3
 worst=$(sql q.db "SELECT prompt_id FROM cell JOIN metric m ON m.cell = key WHERE m.name = 'ssim' AND jitter = 0 AND
     method = 'RTN_INT2' ORDER BY value LIMIT 1")
-says "takes the prompt of lowest SSIM" "prompt $worst of .*lowest SSIM"
+says "takes the prompt of lowest SSIM" "prompt $worst of suite .*lowest SSIM"
 exits 0 "evenly spread ones" sheet e.png --db q.db -m RTN_INT2 -m RTN_INT4 --prompt "$worst" --columns 3
 check "are others" bash -c 'test -s new/er/w.png && ! cmp -s new/er/w.png e.png'
 exits 2 "a method that is not there" sheet n.png --db q.db -m RTN_INT22

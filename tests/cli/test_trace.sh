@@ -9,9 +9,9 @@ exits 0 "a rollout is recorded" trace record red.kvtrace -n 6 -w 6 --licence Apa
 prints "and its size is said" '^red.kvtrace: [0-9.]+ MiB$'
 exits 0 "it is a trace" trace check red.kvtrace -q
 prints "of this model" '^red.kvtrace: a trace of nano \(licence: Apache-2.0\)$'
-prints "and its layout" '^6 layers, 3 heads over 3 of keys, head_dim 64$'
-prints "and its length" '^6 frames of 36 tokens in 2 chunks, 10 passes; window 6$'
-prints "and its answers" '^60 files, .* all values finite; attention outputs recorded for 60 calls$'
+prints "and its layout" '^6 layers, 3 query heads, 3 key heads, head_dim 64$'
+prints "and its length" '^6 frames of 36 tokens in 2 chunks, 10 forward passes; attention window 6 frames .0: all.$'
+prints "and its answers" '^60 files, .* all values finite; attention outputs recorded for 60 attention calls$'
 exits 0 "as JSON" trace check red.kvtrace --json
 json "with the largest values" '.largest.k > 0.1 and .layout.heads == 3 and .text == "a large red disc bounces over a plain blue background"'
 check "the index has the rotary embedding" jq -e '.rope == {pairs: "adjacent", channels: [24, 20, 20], base: 10000}' red.kvtrace/index.json
@@ -19,8 +19,8 @@ check "the index has the rotary embedding" jq -e '.rope == {pairs: "adjacent", c
 exits 0 "a text is recorded" trace record text.kvtrace --model "$lm" --name tiny --tokens "$lm/texts.safetensors" \
     --tensor a -n 80 --chunk 32 --no-outputs -q
 exits 0 "it is a trace, too" trace check text.kvtrace -q
-prints "of causal attention" 'causal$'
-prints "without answers" 'recorded for 0 calls$'
+prints "of causal attention" 'causal attention$'
+prints "without answers" 'recorded for 0 attention calls$'
 
 exits 2 "a folder with something in it is not written over" trace record red.kvtrace -n 3 -q -p 'a large red disc'
 says "and why" 'red.kvtrace: the folder is not empty; a trace needs its own folder'
@@ -121,6 +121,6 @@ sed -i 's/^attend.*/attend: int8/' s.yaml
 KVREEL_EMULATED_CAPABILITY=8.0 exits 5 "not on another" run s.yaml --db other.db --out n -q
 check "which is told" test "$(sql other.db "SELECT count(*) FROM cells_wide WHERE outcome = 'UNSUPPORTED' AND reason LIKE 'attend int8 on a device: compute capability is 8.0, need 9.0%'")" = 3
 exits 2 "of nothing" trace synth no.kvtrace -q
-says "there is none" 'synth needs --preset NAME or --like DIR, or both'
+says "there is none" 'synth needs the sizes of a model: --preset NAME or --like DIR, or both'
 exits 2 "more layers than there are" trace synth no.kvtrace --like out/red.kvtrace --layers 7 -q
-says "are refused" '--layers 7 was requested, but --preset or --like has at most 6'
+says "are refused" '--layers 7 exceeds the number of layers of --like out/red.kvtrace, 6'

@@ -235,7 +235,7 @@ exits 0 "the same with the tiny decoder" run "$root/configs/wan-study33.yaml" --
 json "takes less" '.phases.decoder.memory_bytes == 4 * (9845507 + 33546240 + 108625920) and .files[1].bytes == 22631078'
 exits 0 "in words" run "$root/configs/wan-study33.yaml" --dry-run -q
 prints "a file that is missing" '^text encoder +about 10.58 GiB +MISSING .*models_t5.*; without it only prompts with embeddings'
-prints "a phase" '^  decoder +[0-9]+ videos +4.42 GiB of its device'
+prints "a phase" '^  decoder +[0-9]+ videos +4.42 GiB of device memory'
 # A program with emulated kernels plans for a GPU of another machine.
 if "$kvreel" doctor 2>/dev/null | grep -q 'emulated'; then
     exits 0 "planned for a GPU" run "$root/configs/wan-study33.yaml" --dry-run -q --json --set device=cuda --set compute=bf16

@@ -64,19 +64,19 @@ START_TEST(wrong_types_say_what_was_found)
     int n = 5;
 
     ck_assert_int_eq(kvr_json_int(o, "f.json", "s", &i), KVR_EFORMAT);
-    ck_assert_str_eq(kvr_error(), "f.json: s: expected integer, found string");
+    ck_assert_str_eq(kvr_error(), "f.json: s: expected integer, found string 'abc'");
     ck_assert_int_eq(kvr_json_int(o, "f", "r", &i), KVR_EFORMAT);
-    says("found number");
+    says("found number 2.5");
     ck_assert_int_eq(kvr_json_real(o, "f", "n", &r), KVR_EFORMAT);
     says("expected number, found null");
     ck_assert_int_eq(kvr_json_bool(o, "f", "i", &b), KVR_EFORMAT);
-    says("expected boolean, found integer");
+    says("expected boolean, found integer 7");
     ck_assert_int_eq(kvr_json_string(o, "f", "a", &s), KVR_EFORMAT);
     says("expected string, found array");
     ck_assert_int_eq(kvr_json_array(o, "f", "o", &x), KVR_EFORMAT);
     says("expected array, found object");
     ck_assert_int_eq(kvr_json_object(o, "f", "b", &x), KVR_EFORMAT);
-    says("expected object, found boolean");
+    says("expected object, found boolean true");
     ck_assert_int_eq(kvr_json_int_in(o, "f", "i", 8, 9, &n), KVR_EFORMAT);
     says("i: 7 is out of bounds, need 8..9");
     ck_assert_int_eq(kvr_json_int_in(o, "f", "i", 5, 6, &n), KVR_EFORMAT);
@@ -84,7 +84,7 @@ START_TEST(wrong_types_say_what_was_found)
     ck_assert_int_eq(kvr_json_int_in_opt(o, "f", "big", 0, INT32_MAX, &n), KVR_EFORMAT);
     says("3000000000");
     ck_assert_int_eq(kvr_json_int(json_object_get(o, "a"), "f", "i", &i), KVR_EFORMAT);
-    says("f: expected object, found array");
+    says("f: expected object with key i, found array");
     ck_assert_int_eq(kvr_json_int(NULL, "f", "i", &i), KVR_EFORMAT);
     says("found nothing");
     ck_assert(i == 5 && r == 5.0 && b && n == 5 && !x && strcmp(s, "kept") == 0);

@@ -39,7 +39,7 @@ START_TEST(without_memory)
 {
     /* errno is ENOMEM if malloc() failed last, and ENOENT if files were searched afterwards. */
     ck_assert_int_eq(opened(ENOMEM, "libx.so.1: whatever"), KVR_ENOMEM);
-    ck_assert_str_eq(kvr_error(), "libx.so.1: out of memory while loading it");
+    ck_assert_str_eq(kvr_error(), "libx.so.1: out of memory while loading the library");
     ck_assert_int_eq(opened(ENOENT, "out of memory"), KVR_ENOMEM);
     ck_assert_int_eq(opened(ENOENT, "libx.so.1: cannot create shared object descriptor: "
                                     "Cannot allocate memory"),

@@ -234,7 +234,8 @@ START_TEST(why_there_is_none)
     } opening[] = {
         { "/nowhere/libcudnn.so.9", "", "/nowhere/libcudnn.so.9" },
         { "tests/plugins/no_export.so", "", "needs a GPU" },
-        { "tests/plugins/fake_cudnn.so", "old", "the version is 8907, need at least 90000" },
+        { "tests/plugins/fake_cudnn.so", "old",
+          "version 8907 is too old, need at least 90000 (9.0)" },
         { "tests/plugins/fake_cudnn.so", "no device",
           "cudnnCreate: CUDNN_STATUS_NOT_INITIALIZED (1001)" },
     };
@@ -263,17 +264,17 @@ START_TEST(why_there_is_none)
     ck_assert_str_eq(
         kvr_error(),
         "cuDNN: building a kernel: no kernel for this pattern (3001); no NVRTC "
-        "(libnvrtc.so.13 or .12) can be loaded; its log: Error: no kernel for this pattern");
+        "(libnvrtc.so.13 or .12) can be loaded; cuDNN's log: Error: no kernel for this pattern");
     ck_assert_ptr_null(p);
     name_library("tests/plugins/fake_cudnn.so", "no proposals");
     ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "no kernel for this graph"));
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "its log: Reason: no engine takes it"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "cuDNN's log: Reason: no engine takes it"));
     ck_assert_ptr_null(strstr(kvr_error(), "function called"));
     /* The library writes its log itself. */
     setenv("CUDNN_LOGDEST_DBG", "stderr", 1);
     ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
-    ck_assert_ptr_null(strstr(kvr_error(), "its log"));
+    ck_assert_ptr_null(strstr(kvr_error(), "cuDNN's log"));
     unsetenv("CUDNN_LOGDEST_DBG");
     kvr_cudnn_close(&c);
     kvr_cudnn_close(&c);
