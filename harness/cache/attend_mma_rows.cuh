@@ -27,16 +27,18 @@ static __device__ __forceinline__ bool whole_tile(int tile)
 #endif
 }
 
-/* Shape [rows][columns] of the shared-memory array that stores a tile's squared quantization
- * scales. This array is one operand of the MMA that computes the Taylor correction. W is the padded
- * head dimension. */
+/* Shape [rows][columns] of the shared-memory array that stores the squared quantization scales of a
+ * tile's keys. To compute the Taylor correction, an MMA multiplies this array by squared query
+ * elements. W is the head dimension, rounded up to 64 or 128. */
 enum taylor_kind {
     TAYLOR_NO,
-    TAYLOR_OCTETS, /* scales [8][W], with one row per 8 tokens; the MMA multiplies them by q^2 */
-    /* scales [TILE][16], with one column per channel group; the MMA multiplies them by sums of
-     * q^2 */
+    /* [8][W]: one row per 8 tokens of the tile, which share one scale per channel */
+    TAYLOR_OCTETS,
+    /* [TILE][16]: one row per token and one column per channel group; the MMA multiplies a column
+     * by the sum of the squared query elements in the channel group */
     TAYLOR_GROUPS,
-    TAYLOR_ELEMENTS, /* scales [TILE][W], with 0 for outliers; the MMA multiplies them by q^2 */
+    /* [TILE][W]: one row per token, with 0 for outliers, which have no quantization error */
+    TAYLOR_ELEMENTS,
 };
 enum { GROUPS = 16, GROUP_STRIDE = GROUPS + 8 };
 
@@ -55,8 +57,8 @@ struct span_job {
     bool plain; /* K and V are both BF16 rows, whose tiles are double-buffered in shared memory */
 };
 
-/* Loads Q as BF16 into the shared-memory array [QUERIES][W + 8]. Rows of Q past the last query
- * become zero. */
+/* Loads Q as BF16 into the shared-memory array [QUERIES][W + 8], where W is the head dimension,
+ * rounded up to 64 or 128. Rows of Q past the last query become zero. */
 template <int W>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
                                                     int h, const struct kvr_attend_io &io,
@@ -69,8 +71,8 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
         [&](int r, int c, pairs x) { kvr_as<pairs>(out + r * (W + 8) + c)[0] = x; });
 }
 
-/* Zeroes the columns from head_dim to W of shared-memory tiles. A kernel calls this function only
- * once, because no later load writes the zeroed columns. */
+/* Zeroes the padding columns [head_dim, W) of shared-memory tiles, whose rows have W columns. A
+ * kernel calls this function only once, because no later load writes the zeroed columns. */
 template <int W>
 static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
                                                   kvr_shared<kvr_bf16> rows)
@@ -90,8 +92,8 @@ static __device__ __forceinline__ int group_of(const struct tile_source &k, int 
     return head_dim / (k.n_grids > 1 ? k.grid[1].groups_per_head : k.grid[0].groups_per_head);
 }
 
-/* Computes sums of q^2 for all queries of the CTA, with one sum per channel group, and stores the
- * sums as [QUERIES][GROUP_STRIDE]. */
+/* For every query row of the CTA and every channel group of the keys, computes the sum of the
+ * squared query elements in the group. Stores the sums as [QUERIES][GROUP_STRIDE]. */
 static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape &a, int first,
                                                   int h, int group, const struct kvr_attend_io &io,
                                                   kvr_shared<kvr_bf16> out)
@@ -116,9 +118,10 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
     }
 }
 
-/* Computes -s^2 / (24 sqrt(D)) for every scale s of the tile's keys, where D is the head dimension.
- * An MMA multiplies these numbers by q^2. Adding the products to the unscaled scores subtracts the
- * Taylor correction. */
+/* Computes the negative factor -s^2 / (24 sqrt(D)) for every quantization scale s of the tile's
+ * keys, where D is the head dimension. An MMA in correct() multiplies the factors by squared query
+ * elements and adds the products to Q K^T. Since the softmax later multiplies Q K^T by 1 / sqrt(D),
+ * this subtracts the Taylor correction. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void
 load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
@@ -200,7 +203,7 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
 
 /* Subtracts the Taylor correction of N keys from S, by MMAs with the negative factors that
  * load_scales() computes. The array `a` contains Q, which the function squares. If `kind` is
- * TAYLOR_GROUPS, `a` instead contains the sums of q^2 per channel group. `scales` has one row per
+ * TAYLOR_GROUPS, `a` instead contains the sums that load_norms() computes. `scales` has one row per
  * key or, for TAYLOR_OCTETS, one row per 8 tokens of the tile. The N keys start at key `from` of
  * the tile. */
 template <int W, int N>
@@ -247,8 +250,8 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
     }
     if (kind != TAYLOR_OCTETS)
         return;
-        /* Column n of the MMA's accumulator is the correction of tokens [8 n, 8 n + 8) of the
-         * tile. */
+        /* Each row of `scales` covers 8 tokens, so column n of `octets` is the correction of tokens
+         * [8 n, 8 n + 8) of the tile. */
 #pragma unroll
     for (int m = 0; m < BLOCKS; m++)
 #pragma unroll
@@ -263,7 +266,8 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
             }
 }
 
-/* Sets the scores of tokens outside the span to -infinity. Column i of S belongs to token t + i. */
+/* Sets the scores of tokens outside the span to -infinity. `t` is the token of the first column of
+ * S. */
 template <int N>
 static __device__ __forceinline__ void mask_scores(int lane, int t, const struct tile_bounds &p,
                                                    float (*s)[N / 8][4])
@@ -284,10 +288,10 @@ static __device__ __forceinline__ void mask_scores(int lane, int t, const struct
 
 /* First half of the online softmax, which updates the row maxima. From the previous row maximum
  * `top`, the function computes the new row maximum `now` and the factor `rescale` for the
- * denominator l and for O. The function also computes `shift`: a softmax weight is 2^(scaled score
- * + shift). Element r of `now`, `rescale` and `shift` belongs to row lane / 4 + 8 r of the warp. A
- * NaN score does not become the row maximum but later makes l NaN. While all scores of a row are
- * -infinity, `rescale` and `shift` use 0 as the maximum. */
+ * denominator l and for O. The function also computes `shift`: the softmax weight of an element x
+ * of S is exp2(x * scale * log2(e) + shift). Element r of `now`, `rescale` and `shift` belongs to
+ * row lane / 4 + 8 r of the warp. A NaN score does not become the row maximum but later makes l
+ * NaN. While all scores of a row are -infinity, `rescale` and `shift` use 0 as the maximum. */
 template <int N>
 static __device__ __forceinline__ void
 new_maxima(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias,
@@ -369,8 +373,8 @@ template <int W> struct accumulator {
 
 /* Offsets of the rows' softmax state in the shared-memory array [3][QUERIES]: the score bias, the
  * denominator l and the running maximum m. Of the four lanes that share a query row, only the first
- * lane writes the row's state. Functions receive a pointer to the state of row lane / 4 of the
- * warp. */
+ * lane writes the row's state. A lane addresses the array from row lane / 4 of its warp, the first
+ * of the lane's rows. The lane's other rows follow at multiples of 8 rows. */
 enum { BIAS = 0, TOTAL = QUERIES, TOP = 2 * QUERIES, N_NUMBERS = 3 * QUERIES };
 
 /* One main-loop step of a warp, which computes S, the online softmax and O += P V for tokens [t, t
@@ -433,9 +437,10 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
     __syncwarp(); /* makes the row's m and l visible to all four lanes that share the row */
 }
 
-/* Loads the softmax state of the CTA's rows, or initializes the state if `seen` is false. The score
- * bias of all rows is log_m, the logarithm of the number of original tokens that each token of the
- * span replaces. If `biased` is true, the function subtracts the row's element of `bias` from
+/* If `seen` is true, loads the softmax state that earlier launches stored for the CTA's query rows,
+ * otherwise initializes the state. The score bias of a row, which is added to all its scores, is
+ * log_m. This is the logarithm of the number of original tokens that each attended token replaces.
+ * If `biased` is true, `bias` has one number per query and head, which the function subtracts from
  * log_m. */
 template <int W>
 static __device__ __forceinline__ void
@@ -456,7 +461,7 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
             numbers[TOTAL + 8 * r] = read ? (float)at.sum[row] : 0.0f;
             numbers[BIAS + 8 * r] = log_m - (there && biased ? (float)bias[row] : 0.0f);
         }
-        const int columns = read ? head_dim : 0; /* 0 or head_dim, both multiples of 16 */
+        const int columns = read ? head_dim : 0; /* a multiple of 16, as the loop requires */
         const kvr_global<const float> from = at.acc + ((read ? row * head_dim : 0) + lane % 4 * 2);
 
 #pragma unroll
@@ -471,9 +476,10 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
     }
 }
 
-/* Epilogue of a warp. If `ends` is true, the function writes the normalized output O / l to io.out
- * or io.out16, which have the shape [T,H,D] of the softmax state's accumulator. If `ends` is false,
- * the function writes the softmax state or, under split-KV, the partial result. */
+/* Epilogue of a warp. If `ends` is true, the function divides the accumulator O by the denominator
+ * l and writes the quotient, the output [T,H,D] for T queries and H heads. It writes BF16 to
+ * io.out16 if this pointer is set, otherwise F32 to io.out. If `ends` is false, the function writes
+ * the softmax state or, under split-KV, the partial result. */
 template <int W>
 static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
                                              const struct kvr_attend_io &io, int self,

@@ -25,17 +25,17 @@ static inline struct cut cut_of(const struct kvr_attend_split *s, int n_tiles)
  * `query` on. */
 struct part {
     int first, n, h, query;
-    /* index of the slot that receives the partial result of a split query block, or -1 if the CTA
-     * writes the softmax state or the output */
+    /* -1 if the CTA processes all KV tiles and writes the softmax state or the output; if the query
+     * block is split, the index of the CTA's partial result in the array of all partial results */
     int slot;
     /* Whether the CTA belongs to a pair 2 i, 2 i + 1 of CTAs that compute adjacent query blocks of
      * one head over the same KV tiles. */
     bool paired;
 };
 
-/* A block of PART_QUERIES queries of one head. Block numbers first enumerate pairs of adjacent
+/* A block of PART_QUERIES queries of one head. The lowest block numbers belong to pairs of adjacent
  * blocks, head by head. If the number of query blocks per head is odd, the unpaired last block of
- * every head follows after all pairs. */
+ * every head has a number after those of all pairs. */
 struct piece {
     int h, query;
     bool paired;

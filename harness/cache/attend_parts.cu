@@ -2,9 +2,9 @@
 #include "harness/cache/attend_part.cuh"
 #include "harness/device/mma.cuh"
 
-/* Merges the partial results of the split query blocks, in the order of their KV parts. The merge
- * starts from the softmax state of earlier launches, if the call has any. Each thread merges four
- * channels of one query row. */
+/* Merges the partial results of the split query blocks, in the order of their KV parts. If earlier
+ * launches of the same attention call have stored a softmax state, the merge starts from this
+ * state. Each thread merges four channels of one query row. */
 template <int D>
 static __global__ void __launch_bounds__(PART_QUERIES)
     attend_parts(struct kvr_attend_shape a, int n_whole, int n_cut, int n_parts,

@@ -1,6 +1,6 @@
 /* attend_tile.cuh - loads TILE keys or values of one head, and dequantizes them to BF16 in shared
- * memory. A dequantized value is computed by the formula in grid.h and rounded once to BF16. Rows
- * of tokens outside the span become 0.
+ * memory. A dequantized value is computed by the formula in grid.h and rounded once to BF16. A span
+ * is a run of cached tokens in one format. The tile's rows of tokens outside the span become 0.
  *
  * Four functions fill the tile. The function fetch_rows() copies unquantized BF16 rows into the
  * tile by cp.async. The function fetch_grids() copies codes and scales into a stage by cp.async.
@@ -35,16 +35,17 @@ struct tile_grid {
     int shift;
     int groups_per_head;  /* channel groups per token and head, or 0 if the grid has token groups */
     int groups_per_token; /* channel groups per token, over all heads */
-    int n_scale_rows;     /* number of token groups per channel */
+    int n_scale_rows;     /* number of token groups per channel in the whole tensor */
     int n_scales;         /* maximum number of scales that a tile needs */
     bool asym;
-    /* The mask `zero` is all ones if every group has a zero point, and 0 otherwise. The mask
-     * `minimum` is all ones if every group has a minimum, and 0 otherwise. A symmetric grid has
-     * neither zero points nor minima. All codes of a symmetric grid have the same offset. Both
-     * 16-bit halves of `middle` contain this offset in FP16. */
+    /* set_dequant() ANDs a group's FP16 parameter with the masks `zero` and `minimum`. The mask
+     * `zero` is all ones if the parameter is a zero point, and 0 otherwise. The mask `minimum` is
+     * all ones if the parameter is a minimum, and 0 otherwise. A symmetric grid has no such
+     * parameters: the zero point of all its groups is 2^(bits - 1). Both 16-bit halves of `middle`
+     * contain this zero point in FP16. For other grids, `middle` is 0. */
     unsigned zero, minimum, middle;
-    /* Whether eight consecutive scales can be copied as 16 aligned bytes. Always false for token
-     * groups. */
+    /* Whether fetch_channel_scales() can copy eight consecutive FP16 scales as 16 aligned bytes.
+     * False for token groups, whose scales fetch_token_scales() copies. */
     bool aligned_scales;
 };
 
@@ -57,8 +58,8 @@ struct tile_source {
                            * indices `index` */
     const int32_t *index;
     int n_exact;
-    /* whether packed_values() can dequantize the source: a single symmetric grid of 2 or 4 bits
-     * with token groups, and no outliers */
+    /* whether packed_values(), which dequantizes by FMAs on BF16 pairs, supports the source: a
+     * single symmetric grid of 2 or 4 bits with token groups, and no outliers */
     bool packed;
 };
 
@@ -147,7 +148,7 @@ static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, in
 }
 
 /* Copies the scales of token groups, which have 8 or more tokens, into the stage. The stage has one
- * row of W scales per token group. */
+ * row of W scales per token group, one scale per channel of the padded head dimension W. */
 template <int W>
 static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid &g,
                                                           const struct tile_bounds &p, int tile,
@@ -180,8 +181,9 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
                           (g.groups_per_token > 1 ? p.h * g.groups_per_head : 0);
 
     if (g.aligned_scales && tile + TILE <= g.n_tok) {
-        /* With one scale per token, the scales of the tile are contiguous. With channel groups, a
-         * token has 8 or 16 scales per head, which one or two aligned 16-byte copies load. */
+        /* With one scale per token, the FP16 scales of the tile are contiguous. With channel
+         * groups, a token has 8 or 16 FP16 scales per head, which one or two aligned 16-byte copies
+         * load. */
         const int odd = g.groups_per_head / 16,
                   step = g.groups_per_token > 1 ? g.groups_per_token : 8;
 
@@ -254,9 +256,10 @@ static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_b
 enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROWS = 8 };
 
 /* Copies the codes and scales of a tile into the stage, for every quantization grid of K or V. For
- * every grid, the stage contains the codes, then the scales, then the zero points or minima. The
- * codes of 8 tokens occupy `bits` rows of W bytes, so those of a tile (64 tokens) occupy 8 * bits
- * rows. */
+ * every grid, the stage contains the codes, then the scales, then the zero points or minima. The 8
+ * codes of 8 tokens and one channel occupy `bits` bytes, one in each of `bits` rows. A row has W
+ * bytes, where W is the padded head dimension. The codes of a tile (64 tokens) therefore occupy
+ * eight times as many rows. */
 template <int W, int HOW>
 static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
                                                    const struct tile_bounds &p, int tile,
@@ -300,8 +303,8 @@ static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
 
 /* Parameters that dequantize C channels by x = (y - off) s + m, with the group's scale s and
  * minimum m. The number y is the float 2^23 + q, made by inserting the code q into the low bits of
- * the float 2^23. `off` is 2^23 + z. Here, z is the group's zero point, `middle` for a symmetric
- * grid, or 0 for a grid with minima. Hence y - off is exact. */
+ * the float 2^23. `off` is 2^23 + z. Here, z is the group's zero point, the constant 2^(bits - 1)
+ * for a symmetric grid, or 0 for a grid with minima. Hence y - off is exact. */
 template <int C> struct dequant_params {
     float s[C], off[C], m[C];
 };
@@ -320,8 +323,8 @@ static __device__ __forceinline__ void set_dequant(const struct tile_grid &g, un
     m = kvr_float_of((kvr_f16)(high ? least >> 16 : least & 0xffffu));
 }
 
-/* Sets the dequantization parameters of C channels of one group, from the group's scale at `at` and
- * its zero point or minimum at `zero`. */
+/* Sets the dequantization parameters of C channels of one group. `at` points to the group's scale
+ * in shared memory, and `zero` to the group's zero point or minimum. */
 template <int C>
 static __device__ __forceinline__ void
 dequant_from(const struct tile_grid &g, kvr_shared<kvr_f16> at, kvr_shared<kvr_f16> zero,
@@ -364,8 +367,8 @@ static __device__ __forceinline__ void load_dequant(const struct tile_grid &g, i
     }
 }
 
-/* Reads a bit plane of F bits per code for 8 tokens and C channels, and unpacks it to one byte per
- * code. */
+/* Reads a plane of 8 tokens and C channels, which has F bits of every code, and unpacks these bits
+ * to one byte per code. */
 template <int W, int F, int C>
 static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsigned (*codes)[C / 4])
 {
@@ -384,8 +387,8 @@ static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsign
     }
 }
 
-/* Reads the codes of 8 tokens of the tile, from token 8 * o on, and of channels [c, c + C). The
- * function unpacks every code to one byte. If the code width is not a power of two, the
+/* Reads the codes of 8 tokens and C channels: tokens [8 o, 8 o + 8) of the tile and channels [c, c
+ * + C). The function unpacks every code to one byte. If the code width is not a power of two, the
  * bits of a code are in several planes. The widest plane has the code's high bits. */
 template <int W, int C>
 static __device__ __forceinline__ void read_codes(const struct tile_grid &g, int o, int c,
@@ -433,7 +436,7 @@ template <int C>
 static __device__ __forceinline__ float value_of(const struct dequant_params<C> &l,
                                                  const unsigned *codes, int e)
 {
-    /* The permutation selects byte e of the codes and the bytes 0, 0 and 0x4b, which form the float
+    /* __byte_perm() combines the byte of code e with the bytes 0, 0 and 0x4b, which gives the float
      * 2^23 + code. */
     const unsigned which = 0x7540u + (unsigned)e % 4;
 
@@ -470,7 +473,7 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     for (int i = 0; i < 8; i++) {
         unsigned x[C / 2];
 
-        if (!TOKENS) { /* every token has its own scales, at a constant stride */
+        if (!TOKENS) { /* the next token's scales follow groups_per_head elements later */
             dequant_from<C>(g, at, zero, l);
             at = at + g.groups_per_head;
             zero = zero + g.groups_per_head;
@@ -526,7 +529,8 @@ struct split_scales {
     unsigned hi[4], lo[4];
 };
 
-/* Splits 8 FP16 scales into BF16 sums hi + lo. Each word of `two` has a pair of scales. */
+/* Splits each of 8 FP16 scales into two BF16 numbers: hi is the scale rounded to BF16, and lo is
+ * the rest, scale - hi. Each of the four words of `two` has the scales of two adjacent channels. */
 static __device__ __forceinline__ void split(const unsigned *two, struct split_scales &s)
 {
 #pragma unroll
@@ -538,7 +542,8 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
         const float ha = __uint_as_float(s.hi[e] << 16);
         const float hb = __uint_as_float(s.hi[e] & 0xffff0000u);
 
-        /* For an infinite scale, `lo` is 0, because infinity - infinity would be NaN. */
+        /* If a scale equals its hi, lo is 0 without a subtraction, because infinity - infinity
+         * would be NaN. */
         s.lo[e] = kvr_bf16_pair(a == ha ? 0.0f : a - ha, b == hb ? 0.0f : b - hb);
     }
 }
@@ -550,16 +555,18 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
  * rounded to BF16, and lo = s - hi. s has 11 significand bits and hi has 8, so |lo| is at most 4
  * units in the last place of s. Therefore lo has at most two significand bits. Hence the product d
  * lo is exact in BF16, and the FMA d hi + d lo gives d s, rounded once to BF16. The argument `high`
- * is 0x43, the upper byte of the BF16 number 2^7. PRMT reads `high` from a register, because its
- * immediate operand is the selector. If the caller passes a run-time value, the compiler keeps it
- * in this register. The compiler may compute a constant in a uniform register instead. */
+ * is 0x43, the upper byte of the BF16 number 2^7. The PRMT instruction reads `high` from a
+ * per-thread register, because its immediate operand is the selector. The compiler may place a
+ * constant in a uniform register, from which it must first be copied. To avoid the copy, a caller
+ * can pass `high` as a run-time value. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,
                                                      unsigned high = 0x43u)
 {
     const unsigned ones = 0x3f803f80u; /* the BF16 pair (1, 1) */
-    /* the BF16 pair of two numbers -(2^7 + 2^(F - 1)), which the FMA adds to 2^7 + code */
+    /* a BF16 pair of two numbers -(2^7 + 2^(F - 1)); the FMA adds them to 2^7 + code, which gives
+     * code - 2^(F - 1) */
     const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u;
     const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
 
@@ -573,7 +580,8 @@ static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
     }
 }
 
-/* Dequantizes 8 tokens and 8 channels of a symmetric F-bit grid by packed_values(). */
+/* Dequantizes 8 tokens and 8 channels of a symmetric grid with F bits per code. Each call of
+ * packed_values() dequantizes 8 channels of one token. */
 template <int W, int F>
 static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, int tile, int o,
                                                      int c, kvr_shared<uint8_t> stage,
@@ -643,7 +651,8 @@ static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
 }
 
 /* Dequantizes the codes in the stage and stores the tile. In each iteration a thread dequantizes 8
- * tokens by C channels. With W = 128 and C = 8, one iteration covers the tile. */
+ * tokens by C channels. With a padded head dimension W = 128 and C = 8, the 128 threads dequantize
+ * the tile of 64 tokens in one iteration. */
 template <int W, int HOW>
 static __device__ __forceinline__ void decode(const struct tile_source &s,
                                               const struct tile_bounds &p, int tile,
@@ -703,8 +712,9 @@ static __device__ __forceinline__ int first_exact(const struct tile_source &s,
 
 /* Writes those outliers of the tile that are assigned to this thread to the tile `rows`, whose row
  * stride is `stride`. `next` is the thread's first outlier that is not yet processed, an index into
- * s.index. With ZEROS the function writes 0 instead of the outliers' values. Returns the new value
- * of `next`. */
+ * s.index. If ZEROS is true, `rows` contains the tile's squared scales for the Taylor correction.
+ * The function then writes 0, because outliers have no quantization error. Returns the new value of
+ * `next`. */
 template <bool ZEROS>
 static __device__ __forceinline__ int put(const struct tile_source &s, const struct tile_bounds &p,
                                           int tile, int next, kvr_shared<kvr_bf16> rows, int stride)

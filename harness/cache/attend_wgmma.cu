@@ -4,11 +4,11 @@
  * and two consumer warp groups. Each consumer group computes ROWS = 64 query rows. Tiles of KEYS
  * tokens pass through a shared-memory pipeline with two stages for K and two stages for V. The
  * mbarrier `full` of a stage signals that the stage's tile has arrived. The stage's mbarrier
- * `empty` counts the eight consumer warps that release the tile. One producer thread loads BF16
- * rows by TMA. Quantized rows are dequantized by all 128 producer threads into the same stages.
- * Loaded and dequantized tiles have the same 128-byte swizzle in shared memory, so the consumers do
- * not distinguish them. The producer prefetches the codes of the next tile while it dequantizes a
- * tile.
+ * `empty` counts the consumer warps that release the tile: eight, or sixteen if two CTAs share
+ * tiles. One producer thread loads BF16 rows by TMA. Quantized rows are dequantized by all 128
+ * producer threads into the same stages. Loaded and dequantized tiles have the same 128-byte
+ * swizzle in shared memory, so the consumers do not distinguish them. The producer prefetches the
+ * codes of the next tile while it dequantizes a tile.
  *
  * For quantized spans, two CTAs with adjacent queries of one head form a cluster. In the cluster,
  * CTA 0 dequantizes K, and CTA 1 dequantizes V. Each CTA copies its dequantized tile to the shared
@@ -60,7 +60,8 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
     constexpr int D = form<FORM>::D;
     const int self = (int)threadIdx.x % KVR_WARP_GROUP;
 
-    /* if a span is quantized, kvr_attend_norm_cuda() has already normalized Q in a separate pass */
+    /* if a span is quantized, kvr_attend_norm_cuda() has already applied RMSNorm and RoPE to Q in a
+     * separate launch */
     if constexpr (!form<FORM>::CODED)
         if (io.norm.inverses) {
             load_normed<D, ROWS, KVR_WARP_GROUP>(
@@ -163,7 +164,8 @@ static __device__ __forceinline__ void online_softmax(kvr_sums &s, float scale, 
     }
 }
 
-/* Masks the scores of a tile past the end of its span, then performs the online-softmax step. */
+/* Sets the tile's scores of keys past the end of the span to -infinity, then performs the
+ * online-softmax step. */
 template <int D>
 static __device__ __forceinline__ void
 softmax_of_tile(kvr_sums &s, const struct span_list &l, const struct tile_position &at, int lane,
@@ -227,7 +229,8 @@ template <int D> static __device__ __forceinline__ void clear_state(struct softm
         state.out[i] = 0;
 }
 
-/* Loads the softmax state that earlier launches of the call stored. */
+/* An attention call over many spans may need several launches. This function loads the softmax
+ * state that the call's earlier launches stored. */
 template <int D>
 static __device__ __forceinline__ void load_state(const struct rows_at &r, int first, int lane,
                                                   struct softmax_state<D> &state)
@@ -253,9 +256,10 @@ static __device__ __forceinline__ void load_state(const struct rows_at &r, int f
     }
 }
 
-/* Epilogue of a consumer warp. If `ends` is true, the function writes the normalized output O / l
- * to io.out or io.out16, which have the shape [T,H,D] of the softmax state's accumulator. If `ends`
- * is false, the function writes the softmax state or, under split-KV, the partial result. */
+/* Epilogue of a consumer warp. If `ends` is true, the function divides the accumulator O by the
+ * denominator l and writes the quotient, the output [T,H,D] for T queries and H heads. It writes
+ * BF16 to io.out16 if this pointer is set, otherwise F32 to io.out. If `ends` is false, the
+ * function writes the softmax state or, under split-KV, the partial result. */
 template <int D>
 static __device__ __forceinline__ void store(const struct rows_at &r,
                                              const struct kvr_attend_io &io, bool ends, int first,
@@ -403,8 +407,8 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         issue_scores<D>(s, queries, kvr_operand_from(keys, stage * TILE_BYTES));
         await<FORM>(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
         issue_values<D>(state.out, weights, kvr_operand_from(values, before * TILE_BYTES));
-        /* Group 0 does not wait on its PING_PONG barrier after its last tile. Group 1 therefore
-         * does not arrive on that barrier after its own last tile. */
+        /* This arrival lets the other group issue its GEMMs. Group 1 omits it for its last tile,
+         * because group 0 has no further tile and no longer waits. */
         if (tile + 1 < p.n || !group)
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<1>(s);
@@ -498,7 +502,8 @@ static bool is_read(const struct tile_grid *g, bool whole_tokens)
         g->n_groups % 8)
         return false;
     /* With one scale per token, the producer reads the scales of 8 tokens by one load. With token
-     * groups, all UNIT tokens that a thread dequantizes must be in the same group. */
+     * groups, a thread dequantizes UNIT tokens with one scale per channel, so these tokens must be
+     * in the same group. */
     return whole_tokens ? g->axis == KVR_AXIS_TOKEN && g->n_tok % 8 == 0
                         : g->axis == KVR_AXIS_TOKENS && 1 << g->shift >= UNIT;
 }
@@ -522,10 +527,11 @@ static bool is_chain(const struct tile_source *s)
            !s->grid[1].asym && s->grid[1].bits == MORE;
 }
 
-/* Returns FORM - head_dim, where FORM is the template parameter of the kernel for this span. The
- * result is 0 for BF16 rows. For quantized spans the result is the number of bits per code, plus
- * TOKEN_VALUES if V has one scale per token (KIVI), or plus CHAIN if a second grid quantizes the
- * residual (PRQ). Returns -1 if the kernel does not support the span. */
+/* Returns a number that encodes the span's format. Adding head_dim to the number gives FORM, the
+ * template parameter of the kernel for this span. The result is 0 for BF16 rows. For quantized
+ * spans the result is the number of bits per code, plus TOKEN_VALUES if V has one scale per token
+ * (KIVI), or plus CHAIN if a second grid quantizes the residual (PRQ). Returns -1 if the kernel
+ * does not support the span. */
 static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
 {
     const void *raw_k = rows_of(&span->k), *raw_v = rows_of(&span->v);
@@ -585,8 +591,9 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
     }
 }
 
-/* Arguments of a launch. Before the launch, the caller appends spans to `list`. `kind` is the
- * result of kind_of() for every quantized span in `list`, or 0 if no span is quantized. */
+/* Arguments of a launch. Before the launch, the caller appends spans to `list`. All quantized spans
+ * in `list` have the same format, and `kind` is the number that kind_of() returns for this format.
+ * `kind` is 0 if no span is quantized. */
 struct call {
     struct kvr_stream *s;
     const struct kvr_attend_shape *a;
@@ -611,8 +618,8 @@ template <int FORM> static void launch_form(const struct call &c, unsigned n_blo
                         c.s, *c.a, c.list, c.io, c.parts);
 }
 
-/* Launches the kernel for the spans in c->list. The first launch of an attention call initializes
- * the softmax state, and the last launch writes the output. */
+/* Launches the kernel for the spans that add_span() has appended to c->list. The first launch of an
+ * attention call initializes the softmax state, and the last launch writes the output. */
 static void launch(struct call *c, bool last)
 {
     const struct kvr_attend_io io = c->io;
