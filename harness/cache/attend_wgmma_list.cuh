@@ -1,5 +1,6 @@
-/* attend_wgmma_list.cuh - definitions for attend_wgmma.cu: the template parameter FORM, the list of
- * spans, the shared-memory layout and the mbarriers. */
+/* attend_wgmma_list.cuh - definitions for attend_wgmma.cu: the storage format FORM of cached keys
+ * and values, the list of spans (runs of cached tokens in one format), the shared-memory layout and
+ * the mbarriers. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_LIST_CUH
 #define KVR_CACHE_ATTEND_WGMMA_LIST_CUH
 
@@ -26,8 +27,9 @@ static_assert(QUERIES == CONSUMERS * ROWS, "a group has ROWS queries");
  * has bit fields for the head dimension (64 or 128), the bits per code (0 for BF16) and the scheme:
  * 0, TOKEN_VALUES or CHAIN. With scheme 0 (RTN), K and V have symmetric grids with one scale per
  * channel and token group. With TOKEN_VALUES (KIVI), K has one scale per channel and token group, V
- * has one scale per token, and both grids may have zero points or minima. With CHAIN (PRQ), K and V
- * have the grids of RTN plus a 4-bit grid that quantizes the residual. */
+ * has one scale per token, and both grids may be asymmetric, with a zero point or a minimum per
+ * scale. With CHAIN (PRQ), K and V have the grids of RTN plus a 4-bit grid that quantizes the
+ * residual. */
 enum { TOKEN_VALUES = 8, BITS = 7, CHAIN = 16, MORE = 4 };
 
 template <int FORM> struct form {
@@ -54,11 +56,13 @@ template <int FORM> struct form {
     static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 };
 
-/* Indices of named barriers. A consumer group waits on its PING_PONG barrier for its turn to issue
- * GEMMs. The group's GROUP_SYNC barrier synchronizes the threads of the group. */
+/* Indices of named barriers. A consumer warp group waits on its PING_PONG barrier for its turn to
+ * issue GEMMs. The group's GROUP_SYNC barrier synchronizes the threads of the group. */
 enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
-/* A quantization grid in global memory: codes, scales, and zero points or minima. */
+/* Tokens quantized with one grid, in global memory: codes and FP16 scales s. An asymmetric grid
+ * also has a zero point z or a minimum m per scale, and dequantizes a code to (code - z) s or to
+ * code s + m. */
 struct coded_rows {
     const uint8_t *codes;
     const kvr_f16 *scales;
@@ -70,7 +74,7 @@ struct coded_rows {
 
 union rows {
     struct kvr_tensor_map map;
-    struct coded_rows coded[2]; /* the second grid, which only CHAIN uses, quantizes the residual */
+    struct coded_rows coded[2]; /* with scheme CHAIN, coded[1] quantizes the residual of coded[0] */
 };
 
 /* Kernel parameter with the spans (runs of cached tokens in one format) of a launch. CUDA before

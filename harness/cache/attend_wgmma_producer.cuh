@@ -1,6 +1,6 @@
 /* attend_wgmma_producer.cuh - the producer warp group of attend_wgmma.cu. One producer thread loads
- * BF16 rows by TMA into swizzled stages of K and V. Quantized rows are dequantized by all 128
- * producer threads into the same stages. */
+ * BF16 rows by TMA into swizzled pipeline stages of K and V. All 128 producer threads dequantize
+ * quantized rows into the same stages. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
 #define KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
 
@@ -50,9 +50,10 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
 
 /* ---- quantized rows ----------------------------------------------------------------------- */
 
-/* Unit of work of a producer thread: the codes of UNIT tokens by 8 channels, with their scales and
- * their zero points or minima. With one scale per channel, a unit has one vector of 8 scales (N =
- * 1). With one scale per token, a unit has two vectors of 8 scales (N = 2). */
+/* A unit is the part of a tile that a producer thread dequantizes: the codes of UNIT tokens by 8
+ * channels, with their FP16 scales. With one scale per channel, a unit has one vector of 8 scales
+ * (N = 1). With one scale per token, a unit has two vectors of 8 scales (N = 2), one per token. If
+ * the grid is asymmetric, `zero` contains a zero point or a minimum per scale. */
 enum { UNIT = 16 };
 
 template <int F, int N> struct unit {
@@ -60,10 +61,10 @@ template <int F, int N> struct unit {
     uint4 scale[N], zero[N];
 };
 
-/* Loads the unit that begins at token `at` and channel c, for head h of a span of n tokens. For a
- * unit past the end of the span, the function loads codes of the span's first tokens. The producer
- * later overwrites the rows of such a unit with zeros. If the array of codes ends within the unit,
- * the function repeats the last row of the array. */
+/* Loads a struct unit: UNIT tokens from token `at` on, by 8 channels from channel c on, for head h
+ * of a span of n tokens. For a unit past the end of the span, the function loads codes of the
+ * span's first tokens. The producer later overwrites the rows of such a unit with zeros. If the
+ * array of codes ends within the unit, the function repeats the last row of the array. */
 template <int F, int N>
 static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &a,
                                                  const struct coded_rows &g, int n, int h, int at,
@@ -105,19 +106,19 @@ static __device__ __forceinline__ int offset_of(int r, int c)
     return c / KVR_TILE_COLUMNS * TILE_PANEL + r * 128 + c % KVR_TILE_COLUMNS * 2;
 }
 
-/* Stores 8 BF16 values to tile row r + i with the 128-byte swizzle, where `offset` is the result of
- * offset_of() for row r. */
+/* Stores the 8 BF16 values in x[0..3] to row r + i of a tile with the 128-byte swizzle, where i is
+ * below UNIT and `offset` is the result of offset_of() for row r. */
 static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int offset, int i,
                                                  const unsigned *x)
 {
     kvr_as<uint4>(tile + ((offset ^ i % 8 * 16) + i * 128))[0] = uint4{ x[0], x[1], x[2], x[3] };
 }
 
-/* Per-channel scales that all tokens of a struct unit share. */
+/* Parameters that dequantize a struct unit: `s` and `high` if packed_values() does it, else `l`. */
 struct unit_scales {
     struct dequant_params<8> l;
     struct split_scales s;
-    unsigned high; /* the argument `high` of packed_values() */
+    unsigned high; /* 0x43, the upper byte of the BF16 number 2^7, for packed_values() */
 };
 
 static __device__ __forceinline__ struct tile_grid kind_of_zero(const struct coded_rows &g)
@@ -146,7 +147,8 @@ scale_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_s
                         by.l.off[e], by.l.m[e]);
 }
 
-/* Dequantizes tokens [FIRST, END) of the unit `x`, and stores them to shared memory. */
+/* Dequantizes tokens [FIRST, END) of the UNIT tokens by 8 channels in `x`, and stores the results
+ * to shared memory as BF16. */
 template <int F, bool PACKED, bool BY_TOKEN, int FIRST, int END, int N>
 static __device__ __forceinline__ void
 decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_scales &by,
@@ -191,7 +193,8 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
  * the grid that quantizes the residual. */
 struct chain_scales {
     float s[2][8];
-    /* base[i]: bit pattern of the float 2^(23 - 2 i); dequant_of() inserts a code at bit 2 i */
+    /* base[i] is the bit pattern of the float 2^(23 - 2 i), whose mantissa bit 2 i has weight 1.
+     * dequant_of() ORs base[i] with a 2-bit or 4-bit code that is shifted left by 2 i bits. */
     unsigned base[8];
 };
 
@@ -211,8 +214,8 @@ static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &fi
     }
 }
 
-/* Returns the code of token i and channel e of the unit `x` as a float, minus the middle 2^(F - 1)
- * of the symmetric F-bit grid. */
+/* Returns code - 2^(F - 1) as a float, for the code of token i and channel e in `x`. The codes of a
+ * symmetric F-bit grid have the offset 2^(F - 1), so that the code 2^(F - 1) represents zero. */
 template <int F>
 static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, const unsigned *base,
                                                    int i, int e)
@@ -227,10 +230,10 @@ static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, c
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Dequantizes tokens [FIRST, END) of a unit with two codes per element. `x` has the codes of the
- * F-bit grid, and `more` has the codes of the grid that quantizes the residual of the F-bit grid.
- * The products of code and scale of both grids are exact in F32. The sum of the two products is
- * rounded to F32, as on the CPU, and then to BF16. */
+/* Dequantizes tokens [FIRST, END) of UNIT tokens by 8 channels with two codes per element. `x` has
+ * the codes of the F-bit grid, and `more` has the codes of the grid that quantizes the residual of
+ * the F-bit grid. The products of code and scale of both grids are exact in F32. The sum of the two
+ * products is rounded to F32, as on the CPU, and then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
@@ -337,9 +340,9 @@ static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_sha
 
 /* Loads a tile of an unquantized span by TMA, in a launch that also has quantized spans. In a pair
  * of CTAs, the load is a multicast to both CTAs. One lane of each of the four warps arrives on
- * `full`, after all lanes of its warp have passed the wait for `empty`. Without this
- * synchronization a lane could fall two phases behind and wait for a parity that has already
- * passed. */
+ * the mbarrier `full`, after all lanes of its warp have waited for the stage's `empty` mbarrier.
+ * Without the __syncwarp(), a slow lane could fall two phases of `empty` behind. Its parity wait
+ * would then block, although the phase that the lane waits for has completed. */
 template <int FORM>
 static __device__ __forceinline__ void
 fetch_multicast(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, int t,
@@ -377,8 +380,8 @@ static __device__ __forceinline__ bool is_coded(const struct span_list &l, struc
  * and CTA 1 dequantizes V. In a step, a thread dequantizes EARLY tokens, issues the loads of the
  * next step, and dequantizes the remaining tokens. The loads are in flight while the thread
  * dequantizes the remaining tokens and waits for an empty stage. Without the calls of __syncwarp()
- * around the loads, the compiler would sink the loads below all stores. With EARLY = 8, the kernel
- * for 2-bit grids with a residual grid would spill registers. */
+ * around the loads, the compiler would sink the loads below all stores. For a 2-bit grid with a
+ * residual grid, EARLY is 9, because the kernel would spill registers with EARLY = 8. */
 template <int FORM>
 static __device__ __forceinline__ void
 produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
@@ -392,9 +395,9 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     const int row = self / line * UNIT, offset = offset_of(row, self % line * 8);
     struct octets<FORM> here, next;
     struct tile_position s = position_of(l, p.first);
-    /* The argument `high` of packed_values() is 0x43, the upper byte of the BF16 number 2^7. PRMT
-     * needs it in a per-thread register; without the shuffle, the compiler would compute it in a
-     * uniform register. */
+    /* The argument `high` of packed_values() is 0x43, the upper byte of the BF16 number 2^7. The
+     * instruction PRMT needs `high` in a per-thread register. Without __shfl_sync(), the compiler
+     * would compute `high` in a uniform register. */
     const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
     const unsigned zeros[4] = { 0, 0, 0, 0 };
     int values = pair ? (int)rank : 0;
@@ -406,7 +409,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     for (int i = 0; i < n_steps; i++) {
         const unsigned stage = tile % STAGES, freed = (tile / STAGES + 1) % 2;
         const int which = values * STAGES + (int)stage, left = l.n[s.span] - s.t;
-        /* full_k, full_v, empty_k and empty_v are consecutive arrays of STAGES mbarriers */
+        /* full_k, full_v, empty_k, empty_v are adjacent: full + 2 * STAGES is empty_k or empty_v */
         const kvr_shared<uint64_t> full = b.full_k + which;
         const kvr_shared<uint8_t> to = shared + of::AT_KEYS + which * of::TILE_BYTES;
         const struct tile_position now = s;
@@ -438,7 +441,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
             next.load(a, l, s, values, p.h);
         __syncwarp();
         decode_octets<FORM, EARLY, UNIT>(l, g, here, of_now, by, offset, to);
-        if (left < KEYS) /* zero the rows past the span */
+        if (left < KEYS) /* zero the tile's rows past the span */
 #pragma unroll 1
             for (int r = left > row ? left : row; r < row + UNIT; r++)
                 store_row(to, offset, r - row, zeros);

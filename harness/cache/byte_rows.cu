@@ -21,7 +21,7 @@ static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> row
 }
 
 /* A warp quantizes one token of a head, with four channels per lane. Returns the token's largest
- * |x| as a bit pattern, from which inverse_of() and step_of() compute the scale. */
+ * |x| as a bit pattern, from which step_of() computes the token's scale. */
 static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<uint8_t> codes)
 {
     unsigned most =
@@ -81,7 +81,9 @@ static __global__ void __launch_bounds__(TILE)
     __syncthreads();
     most = fmaxf(fmaxf(most_of[0], most_of[1]), fmaxf(most_of[2], most_of[3]));
     /* e is the exponent E of byte_rows.h: the tile's largest key scale, `most`, is below 2^e. The
-     * key scales are multiplied by `down` = 2^-e, and `up` = 2^e is stored with them. */
+     * kernel multiplies the key scales by `down` = 2^-e, so that they stay finite when it
+     * multiplies them by 2^127. It also stores `up` = 2^e, and the attention kernel multiplies the
+     * scores by `up`. */
     int e = (int)(__float_as_uint(most) >> 23) - 126;
 
     e = e < -120 ? -120 : e;
@@ -131,7 +133,8 @@ static __global__ void __launch_bounds__(D)
 
                 code[j] = code_of(t < here ? (float)from[t * line] : 0.0f, by);
             }
-            /* V is stored as code + 128. The XOR adds 128 by flipping the top bit of every byte. */
+            /* V is stored as unsigned bytes code + 128, so that the sums of P V are nonnegative.
+             * The XOR adds 128 by flipping the top bit of every byte. */
             four[i] = four_codes(code[0], code[1], code[2], code[3]) ^ 0x80808080u;
         }
         kvr_as<uint4>(to + t0)[0] = uint4{ four[0], four[1], four[2], four[3] };

@@ -1,6 +1,6 @@
-/* rows_cuda.cu - gathers, scatters and repeats rows. A CTA copies THREADS adjacent vectors of one
- * row. A thread copies one vector of 16 bytes if the rows are 16-byte aligned, and of 4 bytes
- * otherwise. */
+/* rows_cuda.cu - gathers or scatters rows, or repeats one row. A CTA copies THREADS adjacent
+ * vectors of one row, and each thread one vector. A vector has 16 bytes if the rows are 16-byte
+ * aligned, and 4 bytes otherwise. */
 #include "harness/cache/rows_cuda.h"
 
 #include "harness/device/vector.cuh"

@@ -49,14 +49,16 @@ struct kvr_blaslt_plan {
     struct {
         cublasLtMatmulAlgo_t algo;
         size_t workspace_bytes;
-        /* The algorithm `aligned` requires that the addresses of x, w and y are multiples of
-         * x_bytes, w_bytes and y_bytes. The algorithm `any` requires only 16-byte alignment. */
+        /* The algorithm `aligned` requires that the address of the matrix X is a multiple of
+         * x_bytes, that of W a multiple of w_bytes, and that of Y a multiple of y_bytes. The
+         * algorithm `any` requires only that the three matrices are 16-byte aligned. */
     } aligned, any;
     uint32_t x_bytes, w_bytes, y_bytes;
     bool bias;
 };
 
-/* A device allocation is aligned to at least MOST_ALIGNMENT bytes. */
+/* Range of the alignments, in bytes, that a plan states to cuBLASLt's heuristics. Every device
+ * allocation is aligned to at least MOST_ALIGNMENT bytes. */
 enum { LEAST_ALIGNMENT = 16, MOST_ALIGNMENT = 256 };
 
 static enum kvr_status check(cublasStatus_t s, const char *what)
@@ -196,7 +198,7 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
 
 /* Returns the largest power of two from LEAST_ALIGNMENT to MOST_ALIGNMENT that divides `row_bytes`.
  * All rows of a matrix at the start of a device allocation have this alignment. If there is no such
- * power of two, returns LEAST_ALIGNMENT, to which at least the matrix itself is aligned. */
+ * power of two, returns LEAST_ALIGNMENT: only the first row is then sure to be aligned. */
 static uint32_t alignment_of(size_t row_bytes)
 {
     uint32_t bytes = MOST_ALIGNMENT;
@@ -207,8 +209,8 @@ static uint32_t alignment_of(size_t row_bytes)
 }
 
 /* Chooses an algorithm by cuBLASLt's heuristics. If `aligned` is true, the heuristics receive the
- * actual alignment of the operands, as in PyTorch; otherwise they receive 16 bytes. The heuristics
- * may choose different algorithms for the two alignments. */
+ * alignments x_bytes, w_bytes and y_bytes, because PyTorch also states how its operands are
+ * aligned. Otherwise they receive 16 bytes, for which they may choose another algorithm. */
 static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                               const struct kvr_blaslt_shape *s, cublasLtMatmulPreference_t pref,
                               bool aligned)
@@ -246,9 +248,9 @@ static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
     return KVR_OK;
 }
 
-/* Chooses the algorithm `aligned`, for operands whose addresses are multiples of x_bytes, w_bytes
- * and y_bytes, and the algorithm `any`, for operands with 16-byte alignment. The algorithm `any` is
- * always the first algorithm in the list that the heuristics return. */
+/* Chooses the algorithm `aligned` for matrices X, W and Y with alignments of x_bytes, w_bytes and
+ * y_bytes, and the algorithm `any` for 16-byte alignment. The algorithm `any` is always the first
+ * one that the heuristics return, whereas s->choice selects `aligned` from their list. */
 static enum kvr_status choose_both(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                                    const struct kvr_blaslt_shape *s,
                                    cublasLtMatmulPreference_t pref)

@@ -3,7 +3,7 @@
  * The emulator runs every thread of a block as a fiber. A fiber runs until its thread exits or
  * waits at a barrier or warp operation. A pseudorandom scheduler, which kvr_stream_seed() seeds,
  * then chooses the fiber that runs next. The emulator runs one block, or one cluster of blocks, at
- * a time, in an order that the same seed determines.
+ * a time, in an order that this seed determines.
  *
  * The emulator reports errors that a GPU does not report. A memory error is an access out of
  * bounds, a misaligned access, or a read of uninitialized bytes. A data race is a pair of
@@ -220,15 +220,16 @@ T shuffle(enum warp_kind kind, unsigned mask, T v, int arg, int width, const cha
     return v;
 }
 
-/* The last of the 32 lanes of a warp to arrive calls `fn` once, with the arguments of all lanes.
- * Warp operations that exchange more than 8 bytes per lane use this function. */
+/* All 32 lanes of a warp must call this function. The last lane that calls it runs `fn` once, with
+ * the pointers `mine` of all lanes. Warp operations that exchange more than 8 bytes per lane use
+ * this function. */
 void run_lanes_together(void (*fn)(void *const *lanes), void *mine, const char *file, int line);
 
 /* ---- asynchronous copies ---------------------------------------------------------------- */
 
-/* Starts a cp.async that writes n bytes, or n zeros, to shared memory. The copy completes when its
- * thread has waited for the copy's group. Before the copy completes, an access to its target is an
- * error. */
+/* Starts a cp.async of n bytes from global memory at `source` to shared memory at `at`. If `zeros`
+ * is true, the cp.async reads no source and writes n zero bytes. The copy completes when its thread
+ * has waited for the copy's group. Until then, an access to the bytes at `at` is an error. */
 void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
                 bool zeros);
 void copy_commit();
@@ -249,8 +250,8 @@ struct shape {
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
 
-/* A kernel argument. `at` is the address that a pointer argument contains, or 0 for other
- * arguments. `written` is true if the kernel may write through the pointer (T is not const). */
+/* A kernel argument. `at` is the address that a pointer argument contains, or 0 if the argument is
+ * not a pointer. `written` is true if the kernel may write through the pointer (T is not const). */
 struct argument {
     uintptr_t at;
     bool written;
@@ -501,8 +502,8 @@ static inline float __uint_as_float(unsigned u)
 {
     return kvr_bits_f32(u);
 }
-/* The instruction PRMT: if hex digit i of the selector `which` is d, byte i of the result is byte d
- * of the 64-bit pair (b, a). */
+/* The instruction PRMT: if hex digit i of the selector `which` is d < 8, byte i of the result is
+ * byte d of the 64-bit number with the upper word `b` and the lower word `a`. */
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
 {
     const uint64_t both = (uint64_t)b << 32 | a;
@@ -512,7 +513,7 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
         r |= (unsigned)(both >> (8 * (which >> (4 * i) & 7u)) & 255u) << (8 * i);
     return r;
 }
-/* Returns c plus the dot product of the four unsigned bytes of a and of b. */
+/* Returns `c` plus the dot product of `a` and `b`, read as vectors of four unsigned bytes. */
 static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c)
 {
     for (int i = 0; i < 32; i += 8)
