@@ -205,7 +205,7 @@ static const char *verdict(const struct kvr_comparison *c, double holm, int test
         return "";
     if (kvr_separable(c, holm))
         return c->mean < 0 ? "better" : "worse";
-    snprintf(buf, size, "needs %d more", missing);
+    snprintf(buf, size, "needs %d more texts", missing);
     return missing > 0 ? buf : "not separable";
 }
 

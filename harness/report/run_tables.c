@@ -156,7 +156,7 @@ static enum kvr_status add_line(struct kvr_table *out, const struct job *j, cons
     if (l->same == l->n_both && l->c.mean == 0)
         snprintf(sure, sizeof sure, "the same");
     else if (l->c.n < needed)
-        snprintf(sure, sizeof sure, "needs %d more", needed - l->c.n);
+        snprintf(sure, sizeof sure, "needs %d more pairs", needed - l->c.n);
     else
         snprintf(sure, sizeof sure, "%s", kvr_separable(&l->c, l->holm) ? "yes" : "no");
     v[0] = kvr_value_text(kvr_table_text(j->now, l->from, METHOD));
@@ -215,8 +215,9 @@ static enum kvr_status note_who(struct kvr_table *out, const char *word, const c
     enum kvr_status st;
 
     KVR_TRY(kvr_table_query(&t, db, kvr_statement_table_runs_who, NULL));
-    snprintf(note, sizeof note, "%s: %.200s, %.600s; %d of its cells are not in the other database",
-             word, db, t->n_rows ? kvr_table_text(t, 0, 0) : "", alone);
+    snprintf(note, sizeof note,
+             "%s: %.200s, %.600s; %d cells of this database are not in the other database", word,
+             db, t->n_rows ? kvr_table_text(t, 0, 0) : "", alone);
     st = kvr_table_note(out, note);
     kvr_table_close(&t);
     return st;

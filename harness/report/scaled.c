@@ -85,11 +85,17 @@ static void say_missing(const struct kvr_table *t, const struct group *g, char *
 {
     *out = 0;
     if (g->b < 0)
-        snprintf(out, n, "only one value of model_layers was run; add a second value to the sweep");
+        snprintf(out, n,
+                 "only model_layers %.0f was run; add a second value of model_layers to the sweep",
+                 kvr_table_number(t, g->a, LAYERS));
     else if (!isfinite(g->layers))
-        snprintf(out, n, "folder of the model not found, so its number of layers is unknown");
+        snprintf(out, n,
+                 "folder of model %.60s not found, so the model's number of layers is unknown",
+                 kvr_table_text(t, g->a, MODEL));
     else if (!isfinite(scaled(t, g, SEEN)))
-        snprintf(out, n, "runtime does not increase with model_layers, so it is not extrapolated");
+        snprintf(
+            out, n,
+            "the runtime does not increase with model_layers, so the runtime is not extrapolated");
 }
 
 /* Adds the row of a group (one method at one setting). `bf16` is the baseline's extrapolated time
@@ -102,7 +108,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
     const double seen = scaled(t, g, SEEN), peak = scaled(t, g, PEAK);
     const double whole = g->whole < 0 ? NAN : kvr_table_number(t, g->whole, SEEN);
     const double whole_peak = g->whole < 0 ? NAN : kvr_table_number(t, g->whole, PEAK);
-    char cut[48], missing[96];
+    char cut[48], missing[160];
     struct kvr_value v[N_COLUMNS];
     int n = 0;
 

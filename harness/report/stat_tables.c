@@ -37,8 +37,9 @@ static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options
     n = vsnprintf(sql, sizeof sql, fmt, ap);
     va_end(ap);
     if (n < 0 || (size_t)n >= sizeof sql)
-        return kvr_fail(KVR_EINVAL, "stats: the condition of --where has more than %d characters",
-                        SQL_MAX / 2);
+        return kvr_fail(KVR_EINVAL,
+                        "stats: the condition of --where has %zu characters, about %d are allowed",
+                        o->where ? strlen(o->where) : 0, SQL_MAX / 2);
     return kvr_table_query(t, o->db, sql, NULL);
 }
 
@@ -169,10 +170,12 @@ static enum kvr_status direction(const struct kvr_stat_options *o, int *out)
     if (*out)
         return KVR_OK;
     KVR_TRY(fail_unless_known(o));
-    return kvr_fail(KVR_EINVAL,
-                    "stats: '%s' is neither a metric (`kvreel list metrics`) nor one of runtime_s, "
-                    "peak_bytes, resident_bytes, nominal_bytes, compression, ...",
-                    metric);
+    return kvr_fail(
+        KVR_EINVAL,
+        "stats: '%s' is neither a metric (`kvreel list metrics`) nor one of runtime_s, "
+        "runtime_ratio, peak_bytes, host_peak_bytes, resident_bytes, max_resident_bytes, "
+        "nominal_bytes, max_nominal_bytes, identical_frames, compression, resident_compression",
+        metric);
 }
 
 enum { NAME, PROMPT, SEED, VALUE, CONTROL };
@@ -186,7 +189,10 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
 
     if (strspn(o->metric, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") !=
         strlen(o->metric))
-        return kvr_fail(KVR_EINVAL, "stats: '%s' is not a valid metric name", o->metric);
+        return kvr_fail(
+            KVR_EINVAL,
+            "stats: metric '%s': a name may contain only letters, digits, '_', '.' and '-'",
+            o->metric);
     if (!contains(o->metric, gains) && !contains(o->metric, costs))
         return query(t, o,
                      "WITH v AS (SELECT *, {cells_wide.score:%1$s} AS value FROM cells_wide WHERE "
@@ -368,11 +374,11 @@ static const char *verdict_of(const struct race *r, const struct method *m, char
                                        : region == KVR_BELOW ? KVR_CLAIM_NOT
                                                              : KVR_CLAIM_EQUAL];
     if (m->gain.n < KVR_SEQUENCE_MIN)
-        snprintf(buf, size, "needs %d more", KVR_SEQUENCE_MIN - m->gain.n);
+        snprintf(buf, size, "needs %d more pairs", KVR_SEQUENCE_MIN - m->gain.n);
     else if (needed > KVR_CLAIMS_MOST && m->gain.n >= KVR_CLAIMS_FUTILE_AFTER)
         return kvr_claim_verdict_names[KVR_CLAIM_FUTILE];
     else
-        snprintf(buf, size, "needs about %.0f more", needed - m->gain.n);
+        snprintf(buf, size, "needs about %.0f more pairs", needed - m->gain.n);
     return buf;
 }
 
@@ -418,7 +424,7 @@ static const char *beyond_chaos(const struct race *r, const struct method *m, ch
     if (!r->control || strcmp(m->name, baseline_name) == 0)
         return "";
     if (missing > 0) {
-        snprintf(buf, size, "needs %d more", missing);
+        snprintf(buf, size, "needs %d more pairs", missing);
         return buf;
     }
     return kvr_separable(&m->chaos, m->chaos_holm) && (!r->distance || m->chaos.mean * r->sign < 0)
@@ -433,7 +439,7 @@ static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, con
     char verdict[64] = "", buf[64], words[64];
 
     if (!self && missing > 0)
-        snprintf(verdict, sizeof verdict, "needs %d more", missing);
+        snprintf(verdict, sizeof verdict, "needs %d more pairs", missing);
     else if (!self)
         snprintf(verdict, sizeof verdict, "%s", kvr_separable(&m->c, m->holm) ? "yes" : "no");
     {

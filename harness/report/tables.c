@@ -335,8 +335,9 @@ static enum kvr_status fail_unknown(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         names[i] = kvr_reports[i].name;
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_ENOTFOUND, "no table '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                    near ? near : "", near ? "'?" : "");
+    return kvr_fail(KVR_ENOTFOUND,
+                    "report: unknown table '%s'%s%s%s; `kvreel report --list` lists the tables",
+                    name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
 enum kvr_status kvr_report_hosts(char **out, const char *db_path)

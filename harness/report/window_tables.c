@@ -161,7 +161,7 @@ static const char *verdict_text(const struct reading *r, const struct window_row
     if (w->c.n == 0)
         return "";
     if (missing > 0) {
-        snprintf(buf, size, "needs %d more", missing);
+        snprintf(buf, size, "needs %d more pairs", missing);
         return buf;
     }
     return kvr_separable(&w->c, w->holm) && (!r->distance || w->c.mean * r->sign < 0) ? "yes"

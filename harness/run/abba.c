@@ -39,8 +39,9 @@ static enum kvr_status run_pair(struct kvr_abba *t, int i, bool method_first, kv
 
         KVR_TRY(time(ctx, method, ns));
         if (*ns <= 0)
-            return kvr_fail(KVR_EINVAL, "abba: rollout pair %d took %lld ns, need more than 0", i,
-                            (long long)*ns);
+            return kvr_fail(KVR_EINVAL,
+                            "abba: the %s rollout of pair %d took %lld ns, need more than 0",
+                            method ? "method's" : "BF16", i, (long long)*ns);
     }
     t->pair[i] = (double)t->method_ns[i] / (double)t->reference_ns[i];
     return KVR_OK;

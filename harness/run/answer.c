@@ -180,7 +180,7 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
         return KVR_OUT_INTERRUPTED;
     }
     if (a->timed_out) {
-        snprintf(why, n, "not finished after %d s", a->timeout_s);
+        snprintf(why, n, "not finished after %d s, the limit (setting timeout_s)", a->timeout_s);
         return KVR_OUT_TIMEOUT;
     }
     if (WIFSIGNALED(status)) {
@@ -192,11 +192,12 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
             return KVR_OUT_OOM_HOST;
         }
         if (died_of_memory(a)) {
-            snprintf(why, n, "worker out of memory, ended by SIG%s", name ? name : "?");
+            snprintf(why, n, "the worker process ran out of memory and was ended by signal SIG%s",
+                     name ? name : "?");
             return KVR_OUT_OOM_HOST;
         }
-        snprintf(why, n, "worker killed by signal %d (SIG%s)%s", sig, name ? name : "?",
-                 sig == SIGKILL ? ": perhaps the system was out of memory" : "");
+        snprintf(why, n, "the worker process was killed by signal %d (SIG%s)%s", sig,
+                 name ? name : "?", sig == SIGKILL ? ": perhaps the system was out of memory" : "");
         return KVR_OUT_SIGNAL;
     }
     if (a->answer_lost) {
@@ -204,10 +205,12 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
         return KVR_OUT_OOM_HOST;
     }
     if (died_of_memory(a)) {
-        snprintf(why, n, "worker out of memory, exited with code %d", WEXITSTATUS(status));
+        snprintf(why, n, "the worker process ran out of memory and exited with code %d",
+                 WEXITSTATUS(status));
         return KVR_OUT_OOM_HOST;
     }
-    snprintf(why, n, "worker exited with code %d and no answer", WEXITSTATUS(status));
+    snprintf(why, n, "the worker process exited with code %d without a result",
+             WEXITSTATUS(status));
     return KVR_OUT_ERROR;
 }
 
@@ -217,7 +220,9 @@ static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *
                              const struct kvr_verdict *v, char *why, size_t n)
 {
     if (r->live_start_bytes != r->live_end_bytes) {
-        snprintf(why, n, "memory: %" PRId64 " bytes live before the rollout, %" PRId64 " after",
+        snprintf(why, n,
+                 "memory leak: %" PRId64 " bytes were allocated before the rollout, %" PRId64
+                 " bytes after it",
                  r->live_start_bytes, r->live_end_bytes);
         return KVR_OUT_INVALID;
     }

@@ -56,11 +56,12 @@ static enum kvr_status put_link(const char *link, const char *target)
     snprintf(temporary, sizeof temporary, "%s.%ld", link, (long)getpid());
     unlink(temporary);
     if (symlink(target, temporary) != 0)
-        return kvr_fail(KVR_EIO, "run: %s: %s", link, strerror(errno));
+        return kvr_fail(KVR_EIO, "run: cannot create the symbolic link %s: %s", link,
+                        strerror(errno));
     if (rename(temporary, link) == 0)
         return KVR_OK;
     unlink(temporary);
-    return kvr_fail(KVR_EIO, "run: %s: %s", link, strerror(errno));
+    return kvr_fail(KVR_EIO, "run: cannot create the symbolic link %s: %s", link, strerror(errno));
 }
 
 enum kvr_status kvr_link_by_name(const char *out_dir, const char *prompt, const char *method,
@@ -79,10 +80,16 @@ enum kvr_status kvr_link_by_name(const char *out_dir, const char *prompt, const 
     if (snprintf(dir, sizeof dir, "%s/by-name/%s", out_dir, folder) >= (int)sizeof dir ||
         snprintf(link, sizeof link, "%s/%s%s", dir, name, suffix) >= (int)sizeof link ||
         snprintf(target, sizeof target, "../../%s", file) >= (int)sizeof target)
-        return kvr_fail(KVR_EIO, "run: %s: the path is too long for a symbolic link", file);
+        return kvr_fail(
+            KVR_EIO,
+            "run: %s: the path of a symbolic link to this file has more than %d bytes, the limit",
+            file, ROOM - 1);
     KVR_TRY(kvr_mkdirs(dir));
     if (!is_ours(link, target) &&
         snprintf(link, sizeof link, "%s/%s-%.8s%s", dir, name, key, suffix) >= (int)sizeof link)
-        return kvr_fail(KVR_EIO, "run: %s: the path is too long for a symbolic link", file);
+        return kvr_fail(
+            KVR_EIO,
+            "run: %s: the path of a symbolic link to this file has more than %d bytes, the limit",
+            file, ROOM - 1);
     return put_link(link, target);
 }

@@ -35,7 +35,10 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
     else
         copy[0] = '\0';
     if (copy[strspn(copy, ",")] == '\0')
-        return kvr_fail(KVR_EINVAL, "retry '%s': need failed, or failed:TYPE,...", text);
+        return kvr_fail(
+            KVR_EINVAL,
+            "retry '%s': need failed, or failed:TYPE,... with types such as TIMEOUT or ERROR",
+            text);
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
         enum kvr_outcome o;
 
@@ -64,8 +67,8 @@ enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text)
     if (!text)
         return KVR_OK;
     if (strlen(text) >= sizeof copy)
-        return kvr_fail(KVR_EINVAL, "retries: the text is longer than %zu characters, the limit",
-                        sizeof copy - 1);
+        return kvr_fail(KVR_EINVAL, "retries: the text has %zu characters, at most %zu are allowed",
+                        strlen(text), sizeof copy - 1);
     snprintf(copy, sizeof copy, "%s", text);
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
         char *colon = strchr(w, ':'), *end = NULL;

@@ -115,7 +115,7 @@ static enum kvr_status split(const struct kvr_external *e, struct words *w)
         w->n += st == KVR_OK;
     }
     if (st == KVR_OK && w->n == 0)
-        st = kvr_fail(KVR_EINVAL, "an empty command");
+        st = kvr_fail(KVR_EINVAL, "the metric command is empty, need a program and its arguments");
     free(word);
     return st;
 }
@@ -196,8 +196,8 @@ static enum kvr_status judge(const char *program, enum kvr_sandbox_kind kind, in
     const int sig = signal_of(status, kind);
 
     if (o->n == MAX_OUTPUT) /* killed because it printed too much */
-        return kvr_fail(KVR_EFORMAT, "%s: the metric program printed more than %d bytes", program,
-                        MAX_OUTPUT);
+        return kvr_fail(KVR_EFORMAT, "%s: the metric program printed more than %d bytes, the limit",
+                        program, MAX_OUTPUT);
     if (sig)
         return kvr_fail(KVR_EIO, "%s: the metric program was killed by signal %d (SIG%s)", program,
                         sig, sigabbrev_np(sig) ? sigabbrev_np(sig) : "?");
@@ -224,7 +224,8 @@ static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int
     pid_t pid;
 
     if (pipe2(p, O_CLOEXEC) != 0)
-        return kvr_fail(KVR_EIO, "external: pipe: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "external: cannot create a pipe to the metric program: %s",
+                        strerror(errno));
     pid = fork();
     if (pid == 0)
         become(s, p[1]);
@@ -248,8 +249,10 @@ static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int
         return kvr_fail(KVR_EIO, "%s: cannot start the metric program: %s", program,
                         strerror(errno));
     if (!in_time)
-        return kvr_fail(KVR_EIO, "%s: the metric program was stopped: not finished after %d s",
-                        program, timeout_s);
+        return kvr_fail(
+            KVR_EIO,
+            "%s: the metric program was stopped: not finished after %d s, the limit (timeout_s)",
+            program, timeout_s);
     return judge(program, s->kind, status, o);
 }
 
@@ -282,8 +285,11 @@ static enum kvr_status parse(const char *program, const struct output *o, json_t
     if (!json_is_object(doc) || json_object_size(doc) == 0)
         st = kvr_fail(
             KVR_EFORMAT,
-            "%s: the metric program printed JSON, but need an object with a number per score name",
-            program);
+            "%s: the metric program printed %s, need a JSON object with a number per score name",
+            program,
+            json_is_object(doc)  ? "an empty JSON object"
+            : json_is_array(doc) ? "a JSON list"
+                                 : "a single JSON value");
     json_object_foreach(doc, key, value)
     {
         const bool score =

@@ -305,7 +305,8 @@ static enum kvr_status path_of(const struct work *w, const char *name, char **ou
     if (name && !*out)
         return kvr_fail(KVR_ENOMEM, "score: out of memory");
     if (*out && kvr_path_exists(*out) && !kvr_path_is_below(w->o->out_dir, *out))
-        return kvr_fail(KVR_EFORMAT, "%s: the file is outside the out folder", *out);
+        return kvr_fail(KVR_EFORMAT, "%s: the file is outside the out folder %s", *out,
+                        w->o->out_dir);
     return KVR_OK;
 }
 
@@ -316,8 +317,8 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     enum kvr_status st;
 
     if (!c->frames || !c->reference)
-        return kvr_fail(KVR_ENOTFOUND,
-                        "the database lists no frames of this cell, or none of its baseline");
+        return kvr_fail(KVR_ENOTFOUND, "the database has no file of frames of %s",
+                        c->frames ? "this cell's BF16 baseline" : "this cell");
     if (c->other_build)
         return kvr_fail(KVR_EFORMAT, "another build of kvreel measured the baseline later than "
                                      "this cell; `kvreel run --stale` measures both again");

@@ -60,9 +60,11 @@ static void say_plan(struct runner *r)
 
     if (!f)
         return;
-    fprintf(f, "%s: %d cells: %d to run, %d done before, %d unsupported, %d excluded; %d at a time",
-            r->config.name, s->cells, s->to_run, s->done_before, s->unsupported, s->excluded,
-            r->n_workers);
+    fprintf(
+        f,
+        "%s: %d cells: %d to run, %d done before, %d unsupported, %d excluded; %d cells at a time",
+        r->config.name, s->cells, s->to_run, s->done_before, s->unsupported, s->excluded,
+        r->n_workers);
     if (s->to_score)
         fprintf(f, "; %d done cells to score with new metrics", s->to_score);
     if (s->estimate_ns)

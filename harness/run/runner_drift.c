@@ -78,8 +78,9 @@ enum kvr_status kvr_runner_judge_drift(struct runner *r)
     if (lo > 0 && (double)(hi - lo) <= max_drift * (double)lo)
         return KVR_OK;
     kvr_progress_say(&r->progress,
-                     "the baseline took from %.3f to %.3f s in this session: its times are NOISY",
-                     (double)lo / 1e9, (double)hi / 1e9);
+                     "the BF16 baseline took from %.3f to %.3f s in this run, at most %g %% more "
+                     "is allowed: all times of this run are NOISY",
+                     (double)lo / 1e9, (double)hi / 1e9, 100 * max_drift);
     r->summary->noisy = r->summary->ok;
     return kvr_store_noisy(r->store, r->session.id, "DRIFT");
 }

@@ -35,7 +35,8 @@ static void link_by_name(struct runner *r, const struct kvr_job *j)
         st = kvr_link_by_name(r->summary->out_dir, c->prompt->id, c->label, c->key, j->frames_path);
     r->no_links = st != KVR_OK;
     if (r->no_links)
-        kvr_progress_say(&r->progress, "no links by name: %s", kvr_error());
+        kvr_progress_say(&r->progress, "no more symbolic links are created in by-name/: %s",
+                         kvr_error());
 }
 
 static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job *j, bool drift,
@@ -75,7 +76,7 @@ static enum kvr_status skip_without_baseline(struct runner *r, struct kvr_job *j
     struct kvr_verdict v;
     char why[640];
 
-    snprintf(why, sizeof why, "its baseline failed: %s", baseline->reason);
+    snprintf(why, sizeof why, "the BF16 baseline of this cell failed: %s", baseline->reason);
     KVR_TRY(kvr_runner_store_untried(r, j, KVR_OUT_SKIPPED, why, &v));
     return kvr_runner_settle(r, j, &v);
 }

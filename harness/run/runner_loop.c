@@ -103,7 +103,8 @@ static enum kvr_status wait_for_something(struct runner *r)
             fds[n++] = (struct pollfd){ .fd = w->child.err, .events = POLLIN };
     }
     if (poll(fds, n, wait_ms(r)) < 0 && errno != EINTR)
-        return kvr_fail(KVR_EIO, "run: poll: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "run: cannot wait for the worker processes: poll: %s",
+                        strerror(errno));
     for (int i = 0; i < r->n_workers; i++)
         if (r->workers[i].job)
             kvr_child_read(&r->workers[i].child);
@@ -167,7 +168,8 @@ enum kvr_status kvr_runner_catch_signals(struct runner *r)
     sigaction(SIGPIPE, &ignore, &r->old_pipe); /* a worker may die before it reads */
     r->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     if (r->signal_fd < 0)
-        return kvr_fail(KVR_EIO, "run: signalfd: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "run: cannot receive signals such as Ctrl-C: signalfd: %s",
+                        strerror(errno));
     return KVR_OK;
 }
 

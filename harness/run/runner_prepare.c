@@ -151,11 +151,14 @@ enum kvr_status kvr_runner_set_paths(struct runner *r)
     const char *db = r->opts->db_path ? r->opts->db_path : r->config.db;
     const char *out = r->opts->out_dir ? r->opts->out_dir : r->config.out;
 
-    if (strlen(db) >= sizeof s->db_path || strlen(out) >= sizeof s->out_dir)
+    if (strlen(db) >= sizeof s->db_path)
         return kvr_fail(KVR_EINVAL,
-                        "run: the path of the database or of the out folder has more than %zu "
-                        "characters, the limit",
-                        sizeof s->db_path - 1);
+                        "run: the path of the database has %zu bytes, at most %zu are allowed",
+                        strlen(db), sizeof s->db_path - 1);
+    if (strlen(out) >= sizeof s->out_dir)
+        return kvr_fail(KVR_EINVAL,
+                        "run: the path of the out folder has %zu bytes, at most %zu are allowed",
+                        strlen(out), sizeof s->out_dir - 1);
     strcpy(s->db_path, db);
     strcpy(s->out_dir, out);
     for (int i = 0; i < r->config.n_models; i++)
@@ -173,7 +176,8 @@ static enum kvr_status make_folders(const struct kvr_run_summary *s)
         st = dirs[i] ? kvr_mkdirs(dirs[i]) : kvr_fail(KVR_ENOMEM, "run: out of memory");
     for (int i = 1; i < 3 && st == KVR_OK; i++)
         if (access(dirs[i], W_OK | X_OK) != 0)
-            st = kvr_fail(KVR_EIO, "run: %s: %s", dirs[i], strerror(errno));
+            st = kvr_fail(KVR_EIO, "run: cannot write to the folder %s: %s", dirs[i],
+                          strerror(errno));
     for (int i = 0; i < 3; i++)
         free(dirs[i]);
     return st;

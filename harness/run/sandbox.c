@@ -38,10 +38,10 @@ static enum kvr_status make_scratch(char out[512])
     whole = realpath(name, real);
     if (!whole || (size_t)snprintf(out, 512, "%s", whole) >= 512) {
         rmdir(name);
-        st = kvr_fail(
-            KVR_EIO,
-            "external: the path of the temporary folder for a metric program is too long: %s",
-            name);
+        st = kvr_fail(KVR_EIO,
+                      "external: the path of the temporary folder for a metric program has more "
+                      "than 511 bytes, the limit: %s; set TMPDIR to a shorter path",
+                      name);
     }
     return st;
 }
@@ -228,7 +228,9 @@ enum kvr_status kvr_sandbox_open(struct kvr_sandbox *s, enum kvr_sandbox_kind wa
 
     memset(s, 0, sizeof *s);
     if (!is_there(argv[0]))
-        return kvr_fail(KVR_ENOTFOUND, "%s: cannot start the program: it does not exist", argv[0]);
+        return kvr_fail(KVR_ENOTFOUND,
+                        "%s: cannot start the program: no executable file of this name exists",
+                        argv[0]);
     s->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     s->cpu_s = (int)(sysconf(_SC_NPROCESSORS_ONLN) * timeout_s);
     KVR_TRY(make_scratch(s->scratch));

@@ -105,7 +105,8 @@ static enum kvr_status open_pipes(int p[N_PIPES][2])
 {
     for (int i = 0; i < N_PIPES; i++) {
         if (pipe2(p[i], O_CLOEXEC) != 0)
-            return kvr_fail(KVR_EIO, "run: pipe: %s", strerror(errno));
+            return kvr_fail(KVR_EIO, "run: cannot create a pipe to a worker process: %s",
+                            strerror(errno));
         for (int k = 0; k < 2; k++) {
             const int low = p[i][k];
 
@@ -114,7 +115,8 @@ static enum kvr_status open_pipes(int p[N_PIPES][2])
             p[i][k] = fcntl(low, F_DUPFD_CLOEXEC, KVR_LIFE_FD + 1);
             close(low);
             if (p[i][k] < 0)
-                return kvr_fail(KVR_EIO, "run: pipe: %s", strerror(errno));
+                return kvr_fail(KVR_EIO, "run: cannot create a pipe to a worker process: %s",
+                                strerror(errno));
         }
     }
     return KVR_OK;
@@ -130,9 +132,10 @@ static enum kvr_status write_request(int fd, const char *p, size_t n)
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
-            return errno == EPIPE ? KVR_OK /* the worker has ended; its wait status says why */
-                                  : kvr_fail(KVR_EIO, "run: cannot write to a worker's pipe: %s",
-                                             strerror(errno));
+            return errno == EPIPE
+                       ? KVR_OK /* the worker has ended; its wait status says why */
+                       : kvr_fail(KVR_EIO, "run: cannot send a cell to a worker process: %s",
+                                  strerror(errno));
         p += k;
         n -= (size_t)k;
     }
@@ -154,8 +157,8 @@ enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t
         rc = spawn(&c->pid, (const int[]){ p[0][0], p[1][1], p[2][1], p[3][0] }, env);
         if (rc != 0) {
             c->pid = 0;
-            st = kvr_fail(rc == ENOMEM ? KVR_ENOMEM : KVR_EIO, "run: cannot start a worker: %s",
-                          strerror(rc));
+            st = kvr_fail(rc == ENOMEM ? KVR_ENOMEM : KVR_EIO,
+                          "run: cannot start a worker process: %s", strerror(rc));
         }
     }
     if (st == KVR_OK) {

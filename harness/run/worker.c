@@ -120,8 +120,8 @@ static enum kvr_status open_scheme(const struct kvr_worker_job *j, struct kvr_sc
     json_object_foreach(options, key, value)
     {
         if (n == MAX_SETTINGS || !json_is_string(value))
-            return kvr_fail(KVR_EINVAL, "%s: need at most %d method options, each a string", where,
-                            MAX_SETTINGS);
+            return kvr_fail(KVR_EINVAL, "%s: option %s: need a string, and at most %d options",
+                            where, key, MAX_SETTINGS);
         s[n].name = key;
         s[n++].value = json_string_value(value);
     }
@@ -300,7 +300,7 @@ static enum kvr_status find_path(const char *name, enum kvr_path *out)
 {
     if (kvr_path_find(name, out))
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "%s: unknown attention path '%s'", where, name);
+    return kvr_fail(KVR_EINVAL, "%s: path '%s': need staged, fused, dense or decoded", where, name);
 }
 
 static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
@@ -310,7 +310,7 @@ static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
             *out = (enum kvr_on_switch)i;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "%s: on_switch is '%s', need keep, recache or reset", where, name);
+    return kvr_fail(KVR_EINVAL, "%s: on_switch '%s': need keep, recache or reset", where, name);
 }
 
 static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
@@ -320,7 +320,7 @@ static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
             *out = (enum kvr_forcing)i;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "%s: unknown value of forcing, '%s'", where, name);
+    return kvr_fail(KVR_EINVAL, "%s: forcing '%s': need none, teacher or step", where, name);
 }
 
 /* Runs warm-up rollouts, which fill caches and page tables. Each starts from other noise than the
@@ -549,7 +549,7 @@ static enum kvr_status measure(struct kvr_worker_job *j, struct kvr_dev *dev,
 
     KVR_TRY(find_path(j->set.path, &req.path));
     if (!kvr_attend_find(j->set.attend, &req.attend))
-        return kvr_fail(KVR_EINVAL, "%s: unknown attention arithmetic '%s'", where, j->set.attend);
+        return kvr_fail(KVR_EINVAL, "%s: attend '%s': need float or int8", where, j->set.attend);
     req.staged_bytes = (int64_t)j->set.staging << 20;
     KVR_TRY(find_forcing(j->set.forcing, &forcing));
     KVR_TRY(find_switch(j->set.on_switch, &req.on_switch));
@@ -575,7 +575,7 @@ static enum kvr_status measure_text(struct kvr_worker_job *j, struct kvr_dev *de
 
     KVR_TRY(find_path(j->set.path, &req.path));
     if (!kvr_attend_find(j->set.attend, &req.attend))
-        return kvr_fail(KVR_EINVAL, "%s: unknown attention arithmetic '%s'", where, j->set.attend);
+        return kvr_fail(KVR_EINVAL, "%s: attend '%s': need float or int8", where, j->set.attend);
     KVR_TRY(kvr_worker_text_open(&text, &req));
     st = kvr_worker_text_warm_up(&text, scheme, j->answer);
     if (st == KVR_OK) {
@@ -646,7 +646,7 @@ static enum kvr_status measure_trace(struct kvr_worker_job *j, struct kvr_dev *d
 
     KVR_TRY(find_path(j->set.path, &req.path));
     if (!kvr_attend_find(j->set.attend, &req.attend))
-        return kvr_fail(KVR_EINVAL, "%s: unknown attention arithmetic '%s'", where, j->set.attend);
+        return kvr_fail(KVR_EINVAL, "%s: attend '%s': need float or int8", where, j->set.attend);
     req.staged_bytes = (int64_t)j->set.staging << 20;
     KVR_TRY(kvr_worker_trace_open(&t, j->spec, j->request, &j->set, &req));
     opts.n_passes = kvr_trace_info(t)->most_passes;

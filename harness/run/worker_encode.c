@@ -61,8 +61,10 @@ static enum kvr_status read_answer(const struct kvr_child *c)
     enum kvr_status st = KVR_OK;
 
     if (!outcome || !status || !reason)
-        st = kvr_fail(KVR_EINTERNAL, "text encoder: the process ended without an answer: %s",
-                      c->tail);
+        st = kvr_fail(
+            KVR_EINTERNAL,
+            "text encoder: the process ended without a result; the end of the process's output: %s",
+            c->tail);
     else if (strcmp(outcome, "OK") != 0)
         st = kvr_fail(find_status(status), "text encoder: %s", reason);
     json_decref(answer);

@@ -31,15 +31,17 @@ enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr
         return kvr_fail(KVR_EFORMAT,
                         "%s: tensor '%s' was modified after planning; run the sweep again", file,
                         tensor);
-    if (j->given < j->set.frames && j->set.frames <= f->n && f->height == c->latent_h &&
-        f->width == c->latent_w)
+    if (j->given >= j->set.frames)
+        return kvr_fail(KVR_EINVAL,
+                        "%s: %lld frames of the recorded clip are given to the model, need fewer "
+                        "than the %d frames of the rollout (setting frames)",
+                        file, (long long)j->given, j->set.frames);
+    if (j->set.frames <= f->n && f->height == c->latent_h && f->width == c->latent_w)
         return KVR_OK;
-    return kvr_fail(
-        KVR_EINVAL,
-        "%s: the recorded clip has %d frames of %dx%d, need at least %d frames of %dx%d; need "
-        "fewer given frames than requested frames, but %lld frames are given",
-        where, f->n, f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
-        (long long)j->given);
+    return kvr_fail(KVR_EINVAL,
+                    "%s: the recorded clip has %d latent frames of %dx%d (width x height), need at "
+                    "least %d of %dx%d",
+                    file, f->n, f->width, f->height, j->set.frames, c->latent_w, c->latent_h);
 }
 
 enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct kvr_dev *dev,

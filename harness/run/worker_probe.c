@@ -70,9 +70,9 @@ enum kvr_status kvr_probe_answer(const struct kvr_probe *probe, int64_t probe_ns
     KVR_TRY(st);
     for (int i = 0; i < N_METRICS; i++) {
         const struct kvr_probe_row *r = &a.overall[i];
-        const char *missing =
-            r->name ? isfinite(r->value) ? NULL : "not a finite number"
-                    : "no cached past: all passes belong to the first chunk (use more frames)";
+        const char *missing = r->name ? isfinite(r->value) ? NULL : "not a finite number"
+                                      : "all probed attention calls belong to the first chunk, "
+                                        "which has no cached tokens; use more frames";
 
         st = kvr_worker_metric(list, metrics[i], "1", (int)r->n, r->value, missing);
         if (st != KVR_OK)

@@ -111,7 +111,8 @@ static enum kvr_status add_errors(const struct kvr_replay_result *r, json_t *ans
         for (int c = 0; c < n; c++)
             series[c] = numbers[i].of(&r->chunk[c]);
         st = add(answer, numbers[i].name, numbers[i].of(&r->all), r->all.queries,
-                 "no cached past: all passes belong to the first chunk (record more frames)",
+                 "all recorded attention calls belong to the first chunk, which has no cached "
+                 "tokens; record more frames",
                  series, n);
     }
     free(series);

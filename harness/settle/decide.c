@@ -1,6 +1,7 @@
 /* decide.c - see decide.h. */
 #include "harness/settle/decide.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -107,12 +108,14 @@ static enum kvr_status find_methods(struct decide *d)
     o.plan_ctx = d;
     KVR_TRY(kvr_run(&o, &d->sum->run));
     if (d->too_many || d->n_methods < 2)
-        return kvr_fail(
-            KVR_EINVAL, "%s: 'until: decided' needs 2 to %d methods to compare%s; the sweep has %s",
-            o.sweep.path, KVR_DECIDE_METHODS, d->against_baseline ? " besides BF16" : "",
-            d->too_many    ? "more"
-            : d->n_methods ? "one"
-                           : "none");
+        return kvr_fail(KVR_EINVAL,
+                        "%s: 'until: decided' compares 2 to %d methods%s, but %s of the sweep's "
+                        "methods can run",
+                        o.sweep.path, KVR_DECIDE_METHODS,
+                        d->against_baseline ? " besides BF16" : "",
+                        d->too_many    ? "more"
+                        : d->n_methods ? "only one"
+                                       : "none");
     return kvr_decide_path(d->sum->run.out_dir, d->name, d->sum->ledger, sizeof d->sum->ledger);
 }
 
@@ -125,12 +128,11 @@ enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *pat
 
     for (size_t i = at; n > 0 && (size_t)n < size && path[i]; i++)
         path[i] = path[i] == '/' ? '_' : path[i]; /* a file name cannot contain slashes */
-    return n > 0 && (size_t)n < size
-               ? KVR_OK
-               : kvr_fail(
-                     KVR_EINVAL,
-                     "decide: the path %s/%s has more than %zu characters; use a shorter --out",
-                     out_dir, name, size);
+    return n > 0 && (size_t)n < size ? KVR_OK
+                                     : kvr_fail(KVR_EINVAL,
+                                                "decide: the path %s/%s.decide.yaml has more than "
+                                                "%zu bytes, the limit; use a shorter --out",
+                                                out_dir, name, size - 1);
 }
 
 /* Writes `before`, then `text` as a single-quoted YAML string on one line, then `after`. */
@@ -172,15 +174,16 @@ static enum kvr_status write_ledger(const struct decide *d)
     KVR_TRY(kvr_mkdirs(d->sum->run.out_dir));
     f = fopen(d->sum->ledger, "w");
     if (!f)
-        return kvr_fail(KVR_EIO, "decide: cannot write %s", d->sum->ledger);
+        return kvr_fail(KVR_EIO, "decide: cannot write %s: %s", d->sum->ledger, strerror(errno));
     put(f, "sources: {sweep: ", d->question, "}\n");
     put(f, "settle: {model: ", d->model, "}\nclaims:\n");
     for (int i = 0; i < d->n_methods; i++)
         for (int k = i + 1; k < d->n_methods; k++)
             put_pair(f, d, d->method[i].label, d->method[k].label);
     bad = ferror(f) != 0;
-    return fclose(f) == 0 && !bad ? KVR_OK
-                                  : kvr_fail(KVR_EIO, "decide: cannot write %s", d->sum->ledger);
+    return fclose(f) == 0 && !bad
+               ? KVR_OK
+               : kvr_fail(KVR_EIO, "decide: cannot write %s: %s", d->sum->ledger, strerror(errno));
 }
 
 /* --- number of prompts of the next interim analysis ------------------------------------- */

@@ -1,6 +1,7 @@
 /* settle.c - see settle.h. */
 #include "harness/settle/settle.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -111,11 +112,12 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, 
     *p = (struct plan){ .most = INT_MAX };
     KVR_TRY(kvr_yaml_keys(n, keys));
     suites = kvr_yaml_get(n, "suites");
-    if (!kvr_yaml_get(n, "model") || !suites || kvr_yaml_count(suites) > SUITES)
-        return kvr_yaml_fail(n,
-                             "settle: each entry of the section 'settle' needs 'model' and "
-                             "'suites', with at most %d suites",
-                             SUITES);
+    if (!kvr_yaml_get(n, "model") || !suites)
+        return kvr_yaml_fail(n, "settle: each map of the section 'settle' needs a key '%s'",
+                             suites ? "model" : "suites");
+    if (kvr_yaml_count(suites) > SUITES)
+        return kvr_yaml_fail(suites, "settle: 'suites' lists %d suites, at most %d are allowed",
+                             kvr_yaml_count(suites), SUITES);
     KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "model"), &p->model));
     KVR_TRY(int_of(n, "frames", 42, &p->frames));
     KVR_TRY(int_of(n, "window", 21, &p->window));
@@ -142,11 +144,14 @@ static enum kvr_status read_plans(struct settle *s)
     const struct kvr_yaml_node *n = s->l.settle;
 
     if (!n)
-        return kvr_fail(KVR_EINVAL, "settle: the claims ledger has no section 'settle', which "
-                                    "names the models and their suites");
+        return kvr_fail(KVR_EINVAL,
+                        "settle: the claims ledger %s has no section 'settle', which "
+                        "names the models and the suites of each model",
+                        s->o->ledger ? s->o->ledger : "results/claims.yaml");
     if (kvr_yaml_count(n) > PLANS)
-        return kvr_yaml_fail(
-            n, "settle: the section 'settle' lists more than the limit of %d models", PLANS);
+        return kvr_yaml_fail(n,
+                             "settle: the section 'settle' lists %d models, at most %d are allowed",
+                             kvr_yaml_count(n), PLANS);
     s->n_plans = 0;
     for (int i = 0; i < kvr_yaml_count(n); i++)
         KVR_TRY(read_plan(&s->plan[s->n_plans++], kvr_yaml_at(n, i), s->o->ledger));
@@ -434,11 +439,11 @@ static enum kvr_status write_sweep(const struct settle *s, const struct round *r
     KVR_TRY(kvr_mkdirs(s->o->out));
     f = fopen(*path, "w");
     if (!f)
-        return kvr_fail(KVR_EIO, "settle: cannot write %s", *path);
+        return kvr_fail(KVR_EIO, "settle: cannot write %s: %s", *path, strerror(errno));
     put_sweep(f, s, r);
     bad = ferror(f) != 0;
     if (fclose(f) != 0 || bad)
-        return kvr_fail(KVR_EIO, "settle: cannot write %s", *path);
+        return kvr_fail(KVR_EIO, "settle: cannot write %s: %s", *path, strerror(errno));
     return KVR_OK;
 }
 
@@ -469,7 +474,9 @@ static void show_round(const struct settle *s, const struct round *r)
     if (r->n_claims)
         fprintf(f, "%d of %d open claims (first: %s)", r->n_claims, s->sum->open, r->claim[0]->id);
     else
-        fprintf(f, "%s", strcmp(r->forcing, "teacher") ? "other reading" : "teacher forcing");
+        fprintf(f, "%s",
+                strcmp(r->forcing, "teacher") ? "other readings (versions) of the methods"
+                                              : "rollouts with teacher forcing");
     fprintf(f, ": %d methods, %d prompts per suite\n", r->n_methods, r->prompts);
 }
 

@@ -22,7 +22,7 @@ struct check {
 
 static enum kvr_status no_memory(const struct check *c)
 {
-    return kvr_fail(KVR_ENOMEM, "store: %s: out of memory while checking it", c->path);
+    return kvr_fail(KVR_ENOMEM, "store: %s: out of memory while checking this database", c->path);
 }
 
 static void report_problem(struct check *c, const char *fmt, ...)
@@ -79,11 +79,11 @@ static void check_made(struct check *c)
         report_problem(c, "cells: %s", kvr_error());
     if (st != KVR_OK)
         return;
-    each_row(
-        c,
-        "SELECT key || ' has columns that its spec does not say' FROM (SELECT * FROM main.cell "
-        "EXCEPT SELECT * FROM temp.cell)",
-        "cell");
+    each_row(c,
+             "SELECT key || ' has column values that differ from the settings in the spec of this "
+             "cell' FROM (SELECT * FROM main.cell "
+             "EXCEPT SELECT * FROM temp.cell)",
+             "cell");
     sqlite3_exec(c->db, "DROP TABLE temp.cell", NULL, NULL, NULL);
 }
 
@@ -107,7 +107,8 @@ static void check_common(struct check *c)
         const char *list;
 
         if (kvr_sql_text(q, 0, &list) == KVR_OK)
-            sql = sqlite3_mprintf("SELECT key || ' has columns that its spec does not say' FROM "
+            sql = sqlite3_mprintf("SELECT key || ' has column values that differ from the settings "
+                                  "in the spec of this cell' FROM "
                                   "(SELECT %s FROM main.cell EXCEPT SELECT %s FROM temp.cell)",
                                   list, list);
         if (!sql)
@@ -136,7 +137,7 @@ static enum kvr_status list_keys(struct check *c, enum kvr_checksum_what what)
                      "CREATE TEMP TABLE IF NOT EXISTS found(key TEXT PRIMARY KEY); DELETE "
                      "FROM temp.found",
                      NULL, NULL, NULL) != SQLITE_OK)
-        return kvr_sql_fail(c->db, c->path, "checking");
+        return kvr_sql_fail(c->db, c->path, "checking the rows");
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
         sqlite3_stmt *q = NULL, *put = NULL;
         char sql[128];
@@ -178,7 +179,7 @@ static enum kvr_status walk(struct check *c, enum kvr_checksum_what what, whole_
     KVR_TRY(list_keys(c, what));
     if (sqlite3_prepare_v2(c->db, "SELECT key FROM temp.found ORDER BY key", -1, &q, NULL) !=
         SQLITE_OK)
-        return kvr_sql_fail(c->db, c->path, "checking");
+        return kvr_sql_fail(c->db, c->path, "checking the rows");
     while (st == KVR_OK && sqlite3_step(q) == SQLITE_ROW) {
         const char *key = (const char *)sqlite3_column_text(q, 0);
 
@@ -228,10 +229,11 @@ static enum kvr_status check_open(struct check *c)
     enum kvr_status st = kvr_sql_check_version(c->db, c->path, &form, &c->version);
 
     each_row(c, "PRAGMA main.integrity_check(20)", "structure");
-    each_row(c,
-             "SELECT \"table\" || ' has a row whose ' || parent || ' is not there' FROM "
-             "pragma_foreign_key_check",
-             "structure");
+    each_row(
+        c,
+        "SELECT \"table\" || ' has a row that refers to a missing row of table ' || parent FROM "
+        "pragma_foreign_key_check",
+        "structure");
     KVR_TRY(st);
     if (form == KVR_FORM_OURS)
         check_made(c);
@@ -294,12 +296,14 @@ static enum kvr_status copy_each(sqlite3_stmt *from, sqlite3_stmt *to, sqlite3 *
     while ((rc = sqlite3_step(from)) == SQLITE_ROW) {
         for (int c = 0; c < sqlite3_column_count(from); c++)
             if (sqlite3_bind_value(to, c + 1, sqlite3_column_value(from, c)) != SQLITE_OK)
-                return kvr_sql_fail(db, path, "saving");
+                return kvr_sql_fail(db, path, "saving the intact rows");
         if (sqlite3_step(to) != SQLITE_DONE)
-            return kvr_sql_fail(db, path, "saving");
+            return kvr_sql_fail(db, path, "saving the intact rows");
         sqlite3_reset(to);
     }
-    return rc == SQLITE_DONE ? KVR_OK : kvr_sql_fail(sqlite3_db_handle(from), path, "saving");
+    return rc == SQLITE_DONE
+               ? KVR_OK
+               : kvr_sql_fail(sqlite3_db_handle(from), path, "saving the intact rows");
 }
 
 /* Copies the rows of a table that match `where`, an SQL condition such as "key = ?1". The copy
@@ -328,7 +332,7 @@ static enum kvr_status copy_rows(struct check *c, struct kvr_store *to, const ch
     if (!select || !insert)
         st = kvr_fail(KVR_ENOMEM, "fsck: out of memory");
     else if (sqlite3_prepare_v2(c->db, select, -1, &get, NULL) != SQLITE_OK)
-        st = kvr_sql_fail(c->db, c->path, "saving");
+        st = kvr_sql_fail(c->db, c->path, "saving the intact rows");
     if (st == KVR_OK)
         st = kvr_sql_prepare(to, &put, insert);
     if (st == KVR_OK) {
@@ -367,17 +371,19 @@ static enum kvr_status save_all(struct check *c, struct kvr_store *to)
     enum kvr_status st;
 
     if (!c->out->checksummed)
-        return kvr_fail(KVR_ESCHEMA,
-                        "fsck: %s: has no checksums, so damage cannot be detected; `kvreel merge` "
-                        "migrates a database of an earlier version",
-                        c->path);
-    KVR_TRY(kvr_sql_exec(to, "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE", "saving"));
+        return kvr_fail(
+            KVR_ESCHEMA,
+            "fsck: %s: the database has no checksums, so damage cannot be detected; `kvreel merge` "
+            "migrates a database of an earlier version",
+            c->path);
+    KVR_TRY(
+        kvr_sql_exec(to, "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE", "saving the intact rows"));
     st = walk(c, KVR_CHECKSUM_SESSION, save_group, to);
     if (st == KVR_OK)
         st = walk(c, KVR_CHECKSUM_SWEEP, save_group, to);
     if (st == KVR_OK)
         st = walk(c, KVR_CHECKSUM_CELL, save_group, to);
-    return kvr_sql_end(to, st, "saving");
+    return kvr_sql_end(to, st, "saving the intact rows");
 }
 
 enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_fn *fn, void *ctx,

@@ -43,7 +43,7 @@ static enum kvr_status select_rows(sqlite3 *db, const char *path, const char *sc
 
     *q = NULL;
     if (sqlite3_prepare_v2(db, list, -1, &names, NULL) != SQLITE_OK)
-        return kvr_sql_fail(db, path, "checking");
+        return kvr_sql_fail(db, path, "checking the rows");
     kvr_sql_bind(names, "tt", table[0], schema);
     columns =
         sqlite3_step(names) == SQLITE_ROW ? (const char *)sqlite3_column_text(names, 0) : NULL;
@@ -55,7 +55,7 @@ static enum kvr_status select_rows(sqlite3 *db, const char *path, const char *sc
         return kvr_fail(KVR_ESCHEMA, "store: %s: table '%s' is missing", path, table[0]);
     rc = sql ? sqlite3_prepare_v2(db, sql, -1, q, NULL) : SQLITE_ERROR;
     sqlite3_free(sql);
-    return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "checking");
+    return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "checking the rows");
 }
 
 /* Hashes a value as "name:i12,", "name:r<bits>," or "name:t5:hello,"; text has a length prefix, so
@@ -110,7 +110,7 @@ static enum kvr_status add_table(struct kvr_checksums *s, struct kvr_sha256 *h,
             st = add_value(h, q, c);
     }
     if (st == KVR_OK && rc != SQLITE_DONE)
-        st = kvr_sql_fail(s->db, s->path, "checking");
+        st = kvr_sql_fail(s->db, s->path, "checking the rows");
     sqlite3_reset(q);
     return st;
 }
@@ -174,7 +174,7 @@ static enum kvr_status read_checksum(struct kvr_checksums *s, enum kvr_checksum_
     if (rc == SQLITE_ROW)
         st = kvr_sql_text(s->read, 0, &text);
     else if (rc != SQLITE_DONE)
-        st = kvr_sql_fail(s->db, s->path, "checking");
+        st = kvr_sql_fail(s->db, s->path, "checking the rows");
     snprintf(hex, KVR_SHA256_HEX, "%s", text ? text : "");
     sqlite3_reset(s->read);
     return st;

@@ -21,7 +21,7 @@ static enum kvr_status query(struct kvr_store *s, sqlite3_stmt *q, struct kvr_ex
         *out = (struct kvr_expected){ sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1),
                                       sqlite3_column_int64(q, 2) };
     return sqlite3_finalize(q) == SQLITE_OK ? KVR_OK
-                                            : kvr_sql_fail(s->db, s->path, "asking the history");
+                                            : kvr_sql_fail(s->db, s->path, "reading earlier cells");
 }
 
 enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *l,
@@ -67,7 +67,7 @@ enum kvr_status kvr_store_same_frames(struct kvr_store *s, const char *rollout, 
         st = kvr_sql_text(q, 0, &text);
     sqlite3_snprintf(65, sha256, "%s", text ? text : "");
     if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
-        st = kvr_sql_fail(s->db, s->path, "asking the history");
+        st = kvr_sql_fail(s->db, s->path, "reading earlier cells");
     return st;
 }
 
@@ -88,5 +88,5 @@ enum kvr_status kvr_store_times(struct kvr_store *s, const char *rollout,
     while (*n < most && sqlite3_step(q) == SQLITE_ROW)
         seconds[(*n)++] = sqlite3_column_double(q, 0);
     return sqlite3_finalize(q) == SQLITE_OK ? KVR_OK
-                                            : kvr_sql_fail(s->db, s->path, "asking the history");
+                                            : kvr_sql_fail(s->db, s->path, "reading earlier cells");
 }

@@ -52,7 +52,7 @@ static enum kvr_status attach(struct kvr_store *s, const char *path)
 
     KVR_TRY(kvr_sql_prepare(s, &q, "ATTACH ? AS shard"));
     kvr_sql_bind(q, "t", path);
-    st = kvr_sql_step(s, q, "attaching a shard");
+    st = kvr_sql_step(s, q, "opening an input database");
     sqlite3_finalize(q);
     return st;
 }
@@ -66,10 +66,10 @@ static enum kvr_status same_tables(struct kvr_store *s, const char *path)
                    "SELECT count(*) FROM (SELECT name, sql FROM main.sqlite_schema WHERE type = "
                    "'table' EXCEPT SELECT name, sql FROM shard.sqlite_schema)",
                    &differ));
-    return differ ? kvr_fail(
-                        KVR_ESCHEMA,
-                        "merge: %s: its table definitions differ from those of this kvreel version",
-                        path)
+    return differ ? kvr_fail(KVR_ESCHEMA,
+                             "merge: %s: the definitions of %lld tables differ from those of this "
+                             "kvreel version; use the kvreel version that wrote this database",
+                             path, (long long)differ)
                   : KVR_OK;
 }
 
@@ -96,11 +96,11 @@ static enum kvr_status same_card(struct kvr_store *s, const char *path)
         if (st == KVR_OK)
             st = kvr_sql_text(q, 1, &there);
         if (st == KVR_OK)
-            st = kvr_fail(
-                KVR_EINVAL,
-                "merge: %s: has cells timed on %s, but earlier inputs have cells timed on %s. "
-                "Merge databases of one GPU only, or allow several GPUs with --any-card",
-                path, there, here);
+            st = kvr_fail(KVR_EINVAL,
+                          "merge: %s: this database has cells timed on %s, but earlier inputs have "
+                          "cells timed on %s. "
+                          "Merge databases of one GPU only, or allow several GPUs with --any-card",
+                          path, there, here);
     }
     if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
         st = kvr_sql_fail(s->db, s->path, "merging");

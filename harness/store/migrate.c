@@ -126,7 +126,7 @@ static enum kvr_status say_excluded(sqlite3 *db, const char *path, const char *s
     const int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
 
     sqlite3_free(sql);
-    return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "taking over excluded cells");
+    return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "migrating the excluded cells");
 }
 
 /* Copies the stored columns of `cell` that both the old and the new table have. */
@@ -189,30 +189,31 @@ static enum kvr_status rebuild(struct kvr_store *s, int64_t from)
 
     KVR_TRY(has_table(s->db, s->path, "seal", &sealed));
     KVR_TRY(drop_views(s));
-    KVR_TRY(kvr_sql_exec(s, "ALTER TABLE cell RENAME TO cell_before", "changing the cells"));
+    KVR_TRY(
+        kvr_sql_exec(s, "ALTER TABLE cell RENAME TO cell_before", "migrating the table of cells"));
     KVR_TRY(kvr_sql_create_cell(s->db, s->path, "cell"));
     KVR_TRY(kvr_sql_copy_cells(s->db, s->path, "main", "cell_before", "main"));
     KVR_TRY(kvr_sql_exec(s,
                          "UPDATE attempt SET outcome = 'EXCLUDED' WHERE outcome = 'SKIPPED' AND "
                          "reason LIKE 'excluded: %'",
-                         "taking over excluded cells"));
+                         "migrating the excluded cells"));
     KVR_TRY(kvr_sql_exec(s, "DROP TABLE cell_before; DROP TABLE IF EXISTS metric_about",
-                         "changing the cells"));
+                         "migrating the table of cells"));
     if (sealed)
-        KVR_TRY(
-            kvr_sql_exec(s, "ALTER TABLE seal RENAME TO seal_before", "changing the checksums"));
+        KVR_TRY(kvr_sql_exec(s, "ALTER TABLE seal RENAME TO seal_before",
+                             "migrating the table of checksums"));
     KVR_TRY(kvr_sql_create_since_5(s->db, s->path, ""));
     /* Existing checksums are kept, so that damage stays visible. */
     if (sealed)
         KVR_TRY(kvr_sql_exec(s,
                              "INSERT INTO seal(what, key, sha256) SELECT what, key, sha256 FROM "
                              "seal_before; DROP TABLE seal_before",
-                             "changing the checksums"));
+                             "migrating the table of checksums"));
     KVR_TRY(kvr_sql_create_cell_indexes(s->db, s->path, ""));
     KVR_TRY(kvr_sql_create_views(s->db, s->path, false));
     KVR_TRY(kvr_checksum_add_missing(s, from));
     sqlite3_snprintf(sizeof version, version, "PRAGMA user_version = %d", KVR_STORE_VERSION);
-    return kvr_sql_exec(s, version, "changing the cells");
+    return kvr_sql_exec(s, version, "migrating the table of cells");
 }
 
 /* Migrates the tables from schema `version`. With legacy_alter_table, renaming `cell` does not
@@ -225,19 +226,20 @@ enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version)
     if (!s->copy)
         return kvr_fail(KVR_ENOMEM, "store: out of memory");
     KVR_TRY(kvr_sql_copy_database(s->db, s->copy));
-    KVR_TRY(
-        kvr_sql_exec(s, "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON", "opening"));
-    st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "changing the cells");
+    KVR_TRY(kvr_sql_exec(s, "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON",
+                         "migrating the database"));
+    st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "migrating the table of cells");
     if (st == KVR_OK)
         st = rebuild(s, version);
     if (st == KVR_OK)
-        st = kvr_sql_exec(s, "COMMIT", "changing the cells");
+        st = kvr_sql_exec(s, "COMMIT", "migrating the table of cells");
     if (!sqlite3_get_autocommit(s->db))
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     if (st != KVR_OK)
         remove(s->copy);
     KVR_TRY(st);
-    return kvr_sql_exec(s, "PRAGMA foreign_keys = ON; PRAGMA legacy_alter_table = OFF", "opening");
+    return kvr_sql_exec(s, "PRAGMA foreign_keys = ON; PRAGMA legacy_alter_table = OFF",
+                        "migrating the database");
 }
 
 enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path)

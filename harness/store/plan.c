@@ -13,7 +13,7 @@ static enum kvr_status put_sweep(struct kvr_store *s, const struct kvr_plan *p)
 
     KVR_TRY(kvr_sql_prepare(s, &q, "INSERT OR IGNORE INTO sweep VALUES(?,?,?,?)"));
     kvr_sql_bind(q, "ttti", p->id, p->name, p->config, (int64_t)p->n);
-    st = kvr_sql_step(s, q, "writing a plan");
+    st = kvr_sql_step(s, q, "writing the plan of a sweep");
     sqlite3_finalize(q);
     return st;
 }
@@ -32,7 +32,7 @@ static enum kvr_status put_cells(struct kvr_store *s, const struct kvr_plan *p)
 
         kvr_sql_bind(q, "tttttttdt", p->id, c->cell, c->method, c->model, c->suite, c->prompt_id,
                      c->run_kind, c->cost, c->state);
-        st = kvr_sql_step(s, q, "writing a plan");
+        st = kvr_sql_step(s, q, "writing the plan of a sweep");
     }
     sqlite3_finalize(q);
     return st;
@@ -42,7 +42,7 @@ enum kvr_status kvr_store_plan(struct kvr_store *s, const struct kvr_plan *plan)
 {
     enum kvr_status st;
 
-    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing a plan"));
+    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing the plan of a sweep"));
     st = kvr_checksum_check(s, KVR_CHECKSUM_SWEEP, plan->id);
     if (st == KVR_OK)
         st = put_sweep(s, plan);
@@ -50,7 +50,7 @@ enum kvr_status kvr_store_plan(struct kvr_store *s, const struct kvr_plan *plan)
         st = put_cells(s, plan);
     if (st == KVR_OK)
         st = kvr_checksum_write(s, KVR_CHECKSUM_SWEEP, plan->id);
-    return kvr_sql_end(s, st, "writing a plan");
+    return kvr_sql_end(s, st, "writing the plan of a sweep");
 }
 
 /* Runs one statement whose parameters are all text. */
@@ -92,23 +92,25 @@ static enum kvr_status put_with_checksum(struct kvr_store *s, enum kvr_checksum_
 
 enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const char *cell, bool yes)
 {
-    return put_with_checksum(
-        s, KVR_CHECKSUM_SWEEP, "UPDATE plan SET state = ?3 WHERE sweep = ?1 AND cell = ?2",
-        "writing a plan", (const char *const[4]){ sweep, cell, yes ? "enough" : "planned" });
+    return put_with_checksum(s, KVR_CHECKSUM_SWEEP,
+                             "UPDATE plan SET state = ?3 WHERE sweep = ?1 AND cell = ?2",
+                             "writing the plan of a sweep",
+                             (const char *const[4]){ sweep, cell, yes ? "enough" : "planned" });
 }
 
 enum kvr_status kvr_store_about(struct kvr_store *s, const char *session, const char *name,
                                 const char *value)
 {
     return put_with_checksum(s, KVR_CHECKSUM_SESSION, "INSERT OR REPLACE INTO about VALUES(?,?,?)",
-                             "writing about the session",
+                             "writing a fact about the session",
                              (const char *const[4]){ session, name, value });
 }
 
 enum kvr_status kvr_store_started(struct kvr_store *s, const char *cell, const char *session,
                                   const char *started, const char *device)
 {
-    return put(s, "INSERT OR REPLACE INTO running VALUES(?,?,?,?)", "writing that a cell runs",
+    return put(s, "INSERT OR REPLACE INTO running VALUES(?,?,?,?)",
+               "writing the record of a running cell",
                (const char *const[4]){ cell, session, started, device });
 }
 
@@ -120,5 +122,5 @@ enum kvr_status kvr_store_stopped(struct kvr_store *s, const char *cell)
 
 enum kvr_status kvr_store_none_running(struct kvr_store *s)
 {
-    return kvr_sql_exec(s, "DELETE FROM running", "writing that nothing runs");
+    return kvr_sql_exec(s, "DELETE FROM running", "deleting the records of running cells");
 }

@@ -144,16 +144,19 @@ static enum kvr_status prepare(sqlite3 *db, const char *path, const char *sql, s
 
     if (sqlite3_prepare_v2(db, sql, -1, q, &tail) != SQLITE_OK) {
         if (sqlite3_errcode(db) == SQLITE_AUTH)
-            return kvr_fail(KVR_EINVAL, "query: only read-only statements are allowed (%s)",
+            return kvr_fail(KVR_EINVAL,
+                            "query: only statements that read are allowed, such as SELECT (%s)",
                             sqlite3_errmsg(db));
         if (sqlite3_errcode(db) == SQLITE_ERROR)
             return kvr_fail(KVR_EINVAL, "query: %s", sqlite3_errmsg(db));
         return kvr_sql_fail(db, path, "query");
     }
     if (!*q)
-        return kvr_fail(KVR_EINVAL, "query: no statement");
+        return kvr_fail(KVR_EINVAL, "query: need an SQL statement, but the text has none");
     if (!sqlite3_stmt_readonly(*q))
-        return kvr_fail(KVR_EINVAL, "query: only read-only statements are allowed");
+        return kvr_fail(KVR_EINVAL,
+                        "query: only statements that read are allowed, such as SELECT: '%.40s'",
+                        skip_blank(sql));
     if (tail && *skip_blank(tail))
         return kvr_fail(KVR_EINVAL, "query: only one statement is allowed; text after it: '%.40s'",
                         skip_blank(tail));

@@ -180,7 +180,7 @@ enum kvr_status kvr_record_write(enum kvr_record_id id, const void *item, json_t
 
 static enum kvr_status fail_type(const struct kvr_field *f, const char *where, const char *need)
 {
-    return kvr_fail(KVR_EFORMAT, "%s: %s: expected %s", where, f->column, need);
+    return kvr_fail(KVR_EFORMAT, "%s: value of '%s': need %s", where, f->column, need);
 }
 
 static enum kvr_status read_int(const struct kvr_field *f, const json_t *v, const char *where,
@@ -192,7 +192,9 @@ static enum kvr_status read_int(const struct kvr_field *f, const json_t *v, cons
     }
     if (!json_is_integer(v) || json_integer_value(v) < (f->kind == KVR_FIELD_PLACE ? 0 : INT_MIN) ||
         json_integer_value(v) > INT_MAX)
-        return fail_type(f, where, "a whole number");
+        return fail_type(f, where,
+                         f->kind == KVR_FIELD_PLACE ? "a whole number from 0 to 2^31-1, or null"
+                                                    : "a whole number from -2^31 to 2^31-1");
     *to = (int)json_integer_value(v);
     return KVR_OK;
 }
@@ -206,7 +208,7 @@ static enum kvr_status from_json(const struct kvr_field *f, const json_t *v, con
     case KVR_FIELD_WORDS:
     case KVR_FIELD_TEXT:
         if (!json_is_string(v) && !(f->kind == KVR_FIELD_WORDS && json_is_null(v)))
-            return fail_type(f, where, "a text");
+            return fail_type(f, where, "a string");
         *(const char **)to = json_string_value(v);
         return KVR_OK;
     case KVR_FIELD_INT:
@@ -255,7 +257,7 @@ static enum kvr_status find_column(const struct kvr_field *f, const json_t *colu
         if (name && strcmp(name, f->column) == 0)
             return KVR_OK;
     }
-    return kvr_fail(KVR_EFORMAT, "%s: no column '%s'", where, f->column);
+    return kvr_fail(KVR_EFORMAT, "%s: the list 'columns' has no column '%s'", where, f->column);
 }
 
 enum kvr_status kvr_records_read(enum kvr_record_id id, const json_t *list, const char *where,
@@ -333,7 +335,9 @@ static enum kvr_status read_series(const json_t *list, const char *where, struct
         const json_t *v = json_array_get(list, i);
 
         if (!json_is_number(v) && !json_is_null(v))
-            return kvr_fail(KVR_EFORMAT, "%s: series of %s: expected a number", where, m->name);
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: series of metric %s, value %zu: need a number or null", where,
+                            m->name, i);
         values[i] = json_is_number(v) ? json_number_value(v) : NAN;
     }
     return KVR_OK;

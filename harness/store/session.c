@@ -99,7 +99,9 @@ static enum kvr_status make_id(char id[40])
     unsigned char b[16];
 
     if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
-        return kvr_fail(KVR_EIO, "session: the system returned no random bytes for an id");
+        return kvr_fail(KVR_EIO,
+                        "session: the system returned no random bytes for the run's identifier: %s",
+                        strerror(errno));
     for (int i = 0; i < 16; i++) {
         id[2 * i] = digits[b[i] >> 4];
         id[2 * i + 1] = digits[b[i] & 15];

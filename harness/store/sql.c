@@ -47,8 +47,10 @@ enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what)
         return kvr_fail(st, "store: %s: %s: no space left on the disk (%s)", path, what,
                         sqlite3_errmsg(db));
     if (st == KVR_EBUSY)
-        return kvr_fail(st, "store: %s: %s: another process is writing to this database", path,
-                        what);
+        return kvr_fail(st,
+                        "store: %s: %s: another process is writing to this database; try again "
+                        "when that process has ended",
+                        path, what);
     if (st == KVR_ESCHEMA)
         return kvr_fail(st, "store: %s: not a kvreel database (not even an SQLite file)", path);
     if (st == KVR_ENOMEM) /* sqlite3_errmsg() may describe a later failure */

@@ -155,7 +155,7 @@ json "what differs on each of twelve prompts does not tie, what may be noise doe
 changed "$work/p.db" "DELETE FROM metric WHERE cell IN (SELECT key FROM cell WHERE prompt_id NOT IN ('p0', 'p1', 'p2', 'p3', 'p4')); "
 exits 0 "with five pairs" stats paired --db "$work/p.db" --against RTN_INT4 --json
 json "nothing is separable, and two more are needed for three comparisons" \
-    'all(.[] | select(.method != "RTN_INT4"); .separable == "needs 2 more" and .n_pairs == 5)'
+    'all(.[] | select(.method != "RTN_INT4"); .separable == "needs 2 more pairs" and .n_pairs == 5)'
 exits 0 "the front of five" pareto --db "$work/p.db" --json
 json "says what is missing, too" 'any(.[]; .why != null and (.why | test("1 prompts? more needed")))'
 exits 2 "a unit that is none" stats paired --db "$work/p.db" --unit cell

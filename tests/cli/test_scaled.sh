@@ -44,7 +44,7 @@ exits 0 "a time that does not count" report --db s.db --table scaled --format js
 json "gives none" 'all(.[]; .scaled_runtime_s == null and .scaled_seen_s > 0 and .time_codes == "LOAD")'
 changed s.db "UPDATE cell SET wall_ns = 1000000000"
 exits 0 "time that does not grow" report --db s.db --table scaled --format json
-json "is no line" 'all(.[]; .scaled_seen_s == null and .missing == "runtime does not increase with model_layers, so it is not extrapolated" and .scaled_peak_bytes > 0)'
+json "is no line" 'all(.[]; .scaled_seen_s == null and .missing == "the runtime does not increase with model_layers, so the runtime is not extrapolated" and .scaled_peak_bytes > 0)'
 
 exits 0 "1080p and 14B are planned" run "$root/configs/cost-cut.yaml" --dry-run --json
 json "two models, nothing refused" 'all(.methods[]; .unsupported == 0 and .to_run == 2)'

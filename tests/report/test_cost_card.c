@@ -128,14 +128,15 @@ START_TEST(refusals)
         const char *sessions, *rows, *says;
         enum kvr_status st;
     } bad[] = {
-        { sessions, "session,name,unit\nold,a,s\n", "rows.csv:1: the header has no column 'value'",
-          KVR_EFORMAT },
+        { sessions, "session,name,unit\nold,a,s\n",
+          "rows.csv:1: the first line has no column 'value'", KVR_EFORMAT },
         { sessions, "session,name,unit,value\nwho,a,s,1\n", "rows.csv:2: session 'who'",
           KVR_EFORMAT },
         { sessions, "session,name,unit,value\nold,a,s,\nold,a,s,fast\n",
           "rows.csv:3: column value: 'fast' is not a number", KVR_EFORMAT },
         { sessions, "session,name,unit,value\nold,a,seconds of a rollout,1\n",
-          "rows.csv:2: column unit: the value is longer than 15 bytes", KVR_EFORMAT },
+          "rows.csv:2: column unit: the value 'seconds of a ro...' is longer than 15 bytes",
+          KVR_EFORMAT },
         { "", rows, "sessions.csv: empty", KVR_EFORMAT },
     };
     struct kvr_measured m;

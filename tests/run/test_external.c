@@ -25,10 +25,10 @@ static const struct failure {
     { "sh -c 'kill -9 $$'", "sh: the metric program was killed by signal 9 (SIGKILL)" },
     { "echo hello", "echo: the metric program printed no JSON" },
     { "true", "true: the metric program printed no JSON" },
-    { "echo '[1, 2]'",
-      "echo: the metric program printed JSON, but need an object with a number per score name" },
-    { "echo '{}'",
-      "echo: the metric program printed JSON, but need an object with a number per score name" },
+    { "echo '[1, 2]'", "echo: the metric program printed a JSON list, need a JSON object with a "
+                       "number per score name" },
+    { "echo '{}'", "echo: the metric program printed an empty JSON object, need a JSON object with "
+                   "a number per score name" },
     { "echo '{\"a\": \"high\"}'", "echo: the score 'a' is not a number" },
     { "echo '{\"a\": {\"b\": 1}}'", "echo: the score 'a' is not a number" },
     { "echo '{\"a\": 1, \"a\": 2}'", "echo: the metric program printed no JSON" },
@@ -36,7 +36,7 @@ static const struct failure {
     { "echo '{\"a\": nan}'", "echo: the metric program printed no JSON" },
     { "echo '{\"a\": 1} {\"a\": 2}'", "echo: the metric program printed no JSON" },
     { "echo 'a", "unclosed quote" },
-    { "  ", "an empty command" },
+    { "  ", "the metric command is empty, need a program and its arguments" },
     { "echo '{\"sandbox\": 1}'",
       "echo: the metric program printed the score 'sandbox', a reserved name" },
     { "echo {reference}", "the metric command uses {reference}, which this cell does not have" },

@@ -691,11 +691,11 @@ static const struct {
     { "segv", "SIGNAL", "killed by signal 11 (SIGSEGV)" },
     { "kill", "SIGNAL", "killed by signal 9 (SIGKILL)" },
     { "hang", "TIMEOUT", "not finished after 2 s" },
-    { "exit", "ERROR", "exited with code 7 and no answer" },
-    { "babble", "ERROR", "exited with code 0 and no answer" },
-    { "half", "ERROR", "no answer" },
+    { "exit", "ERROR", "exited with code 7 without a result" },
+    { "babble", "ERROR", "exited with code 0 without a result" },
+    { "half", "ERROR", "without a result" },
     { "nan", "NAN", "a latent is not finite" },
-    { "leak", "INVALID", "bytes live before the rollout" },
+    { "leak", "INVALID", "bytes were allocated before the rollout" },
     { "twice", "ERROR", "two metrics have the name psnr" },
     { "same", "ERROR", "UNIQUE constraint failed: mem.cell, mem.tag" },
     { "place", "ERROR", "no column 'tag_peak'" },
@@ -879,7 +879,7 @@ START_TEST(failed_baseline_skips)
     ck_assert_int_eq(s.ok, 0);
     ck_assert_int_eq(s.failed, 6);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE outcome = 'SKIPPED' AND reason LIKE "
-                         "'its baseline failed: %signal 11%'")
+                         "'the BF16 baseline of this cell failed: %signal 11%'")
                          .i,
                      4);
     o.retry = "failed"; /* retries the baselines; the cells skipped because of them follow */

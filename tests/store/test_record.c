@@ -85,11 +85,11 @@ static const struct {
 } bad[] = {
     { "{\"columns\": [\"kind\", \"round\"], \"rows\": []}", "no column 'ns'" },
     { "{\"columns\": [\"kind\", \"round\", \"ns\"], \"rows\": [[1, 2, 3]]}",
-      "kind: expected a text" },
+      "value of 'kind': need a string" },
     { "{\"columns\": [\"kind\", \"round\", \"ns\"], \"rows\": [[\"a\", 2]]}",
-      "ns: expected a whole number" },
+      "value of 'ns': need a whole number" },
     { "{\"columns\": [\"kind\", \"round\", \"ns\"], \"rows\": [[\"a\", 1e30, 3]]}",
-      "round: expected a whole number" },
+      "value of 'round': need a whole number" },
     { "[]", "expected object" },
 };
 

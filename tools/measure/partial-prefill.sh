@@ -32,7 +32,7 @@ number='def at($n): . as $x | if $x == null then "-" else
        | "| \($key[0]) | \($key[1]) | " + ($suites | map(. as $suite | $all
            | map(select(.suite == $suite and .layout == $key[0] and .what == $key[1]))[0]
            | if . == null then "-"
-             else "\(.verdict | sub("cannot be told here"; "open")): \(.measured | at(3))\(.basis | (capture("95 %: (?<ci>.*)") | .ci
+             else "\(.verdict | sub("cannot be told here"; "open")): \(.measured | at(3))\(.basis | (capture("95 % interval: (?<ci>.*)") | .ci
                     | split(" .. ") | " [\(.[0] | tonumber | at(3)), \(.[1] | tonumber | at(3))]") // "")" end)
            | join(" | ")) + " |")' | "$tools/between.sh" "$page" claims
 

@@ -34,8 +34,9 @@ static enum kvr_status find(const char *name, int *out)
     for (*out = 0; *out < N_PAPERS; ++*out)
         if (strcmp(papers[*out].name, name) == 0)
             return KVR_OK;
-    return kvr_fail(KVR_ENOTFOUND, "reproduce: unknown study '%s', need %s%s", name,
-                    near ? "perhaps " : "study33, jensen, jensen-llm or pafu", near ? near : "");
+    return kvr_fail(KVR_ENOTFOUND,
+                    "reproduce: unknown study '%s'%s%s%s; need study33, jensen, jensen-llm or pafu",
+                    name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
 static enum kvr_status finish(struct kvr_reproduction *out, const char *title)
@@ -78,8 +79,11 @@ enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, c
                       "found in %s",
                       paper, db_path);
     else if (st == KVR_OK && out->table->n_rows == 0)
-        st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: unknown quantity '%s'%s%s", paper,
-                      quantity ? quantity : "", measured ? " in " : "", measured ? db_path : "");
+        st = kvr_fail(KVR_ENOTFOUND,
+                      "reproduce %s: unknown quantity '%s'%s%s; column 'quantity' of `kvreel "
+                      "reproduce %s` lists them",
+                      paper, quantity ? quantity : "", measured ? " in " : "",
+                      measured ? db_path : "", paper);
     if (st == KVR_OK)
         st = finish(out, papers[i].title);
     if (st != KVR_OK)

@@ -67,7 +67,7 @@ static void say_interval(struct claim *c, double sign)
 {
     c->measured = sign * c->c.mean;
     if (c->c.n > 1)
-        snprintf(c->basis, sizeof c->basis, "texts: %d, 95 %%: %.4f .. %.4f", c->c.n,
+        snprintf(c->basis, sizeof c->basis, "texts: %d, 95 %% interval: %.4f .. %.4f", c->c.n,
                  sign > 0 ? c->c.ci.lo : -c->c.ci.hi, sign > 0 ? c->c.ci.hi : -c->c.ci.lo);
     else
         snprintf(c->basis, sizeof c->basis, "texts: %d", c->c.n);
@@ -139,7 +139,8 @@ static enum kvr_status claim_nearer(struct claims *w, const struct kvr_prefill_r
     KVR_TRY(kvr_prefill_compare(&w->p, taylor, NULL, KVR_PREFILL_MASS_SHIFT, &shift));
     say_interval(c, -1);
     snprintf(c->reason, sizeof c->reason,
-             "shift of attention mass with the Taylor correction: %+.4f", shift.mean);
+             "attention mass on the prefix with the Taylor correction, minus that of BF16: %+.4f",
+             shift.mean);
     return KVR_OK;
 }
 
@@ -312,7 +313,7 @@ static enum kvr_status write_claims(struct kvr_repro *r, const struct claims *w)
             .reason =
                 r->db_path
                     ? "no finished cells of a language model; run configs/partial-prefill.yaml"
-                    : "no database given (--db)",
+                    : "no database given; add --db FILE",
         };
 
         KVR_TRY(kvr_repro_add(r, &row));

@@ -65,9 +65,9 @@ static enum kvr_status add_bias_cell(struct kvr_repro *r, const struct kvr_table
     if (isnan(out.measured)) {
         out.verdict = KVR_VERDICT_NOT_MEASURED;
         out.reason = !ours                        ? "this metric needs weights of trained networks"
-                     : strcmp(scheme, "QVG") == 0 ? "not among the methods of kvreel"
+                     : strcmp(scheme, "QVG") == 0 ? "kvreel does not have the method QVG"
                      : r->db_path                 ? "no finished cell of this method and correction"
-                                                  : "no database given (--db)";
+                                                  : "no database given; add --db FILE";
     } else {
         out.verdict = KVR_VERDICT_NOT_COMPARABLE;
         out.reason = "other model and prompts: compare only the gains of corrections";
@@ -108,10 +108,10 @@ static enum kvr_status add_bias_gain(struct kvr_repro *r, const struct kvr_table
     }
     out.verdict = isnan(out.measured) ? KVR_VERDICT_NOT_MEASURED : KVR_VERDICT_NOT_COMPARABLE;
     if (isnan(out.measured))
-        out.reason = strcmp(scheme, "QVG") == 0 ? "not among the methods of kvreel"
+        out.reason = strcmp(scheme, "QVG") == 0 ? "kvreel does not have the method QVG"
                      : r->db_path
                          ? "no finished cells of this method with and without the correction"
-                         : "no database given (--db)";
+                         : "no database given; add --db FILE";
     else
         out.reason = (out.measured > 0) == (b > a)
                          ? "other model; the sign of the difference agrees"
@@ -196,7 +196,7 @@ static enum kvr_status add_size_quality(struct kvr_repro *r, const struct kvr_pu
         .tolerance = NAN,
         .basis = "",
         .verdict = KVR_VERDICT_NOT_MEASURED,
-        .reason = "VBench's trained networks",
+        .reason = "this metric needs VBench's trained networks, which kvreel does not include",
     };
 
     snprintf(method, sizeof method, "%d latent frames",
@@ -298,7 +298,7 @@ static enum kvr_status add_speeds(struct kvr_repro *r)
             .reason = reason,
         };
 
-        snprintf(reason, sizeof reason, "other hardware (%s) and model",
+        snprintf(reason, sizeof reason, "published for another GPU (%s) and another model",
                  kvr_published_cell(&p, i, "gpu"));
         st = kvr_repro_add(r, &out);
     }

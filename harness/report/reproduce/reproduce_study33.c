@@ -70,7 +70,7 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
     row.measured = (double)p.bf16 / (double)p.nominal;
     if (!kvr_published_number(row.published, &value, &rounding)) {
         row.verdict = KVR_VERDICT_NOT_PUBLISHED;
-        snprintf(reason, sizeof reason, "the study publishes no ratio");
+        snprintf(reason, sizeof reason, "the study publishes no compression ratio of this method");
         return kvr_repro_add(r, &row);
     }
     row.tolerance = rounding;
@@ -232,11 +232,15 @@ static enum kvr_status add_run_column(struct kvr_repro *r, const struct suite *s
         return KVR_OK;
     if (isnan(row.measured)) {
         row.verdict = KVR_VERDICT_NOT_MEASURED;
-        snprintf(reason, sizeof reason, "%s",
-                 !c->column    ? c->reason
-                 : !r->db_path ? "no database given (--db)"
-                 : at >= 0     ? "the finished cells of this method have no value of this metric"
-                               : "no finished cell of this method, suite and reading");
+        if (c->column && r->db_path && at < 0)
+            snprintf(reason, sizeof reason,
+                     "the database has no finished cell of %s@study on suite %s", method, s->name);
+        else
+            snprintf(reason, sizeof reason, "%s",
+                     !c->column ? c->reason
+                     : !r->db_path
+                         ? "no database given; add --db FILE"
+                         : "the finished cells of this method have no value of this metric");
     } else {
         const bool same = measured_number(s, at, "bf16_bytes") == study_bytes();
 

@@ -73,7 +73,7 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
     int k = 0;
 
     if (n < 1)
-        return kvr_fail(KVR_EINVAL, "interval: no samples");
+        return kvr_fail(KVR_EINVAL, "interval: %d values given, need at least 1", n);
     s = sorted(x, n);
     if (!s)
         return kvr_fail(KVR_ENOMEM, "interval: out of memory");

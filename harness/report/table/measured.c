@@ -35,8 +35,10 @@ static bool field(const char *line, int i, char *out, size_t n)
             i--;
         else if (i == 0) {
             line += *line == '"';
-            if (used + 1 >= n)
+            if (used + 1 >= n) {
+                out[used] = 0;
                 return false;
+            }
             out[used++] = *line;
         }
     }
@@ -73,8 +75,10 @@ static enum kvr_status get(const struct csv *c, const char *name, char *out, siz
 
     *out = 0;
     if (at >= 0 && !field(c->line, at, out, n))
-        return kvr_fail(KVR_EFORMAT, "%s:%d: column %s: the value is longer than %zu bytes",
-                        c->path, c->number, name, n - 1);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s:%d: column %s: the value '%.20s...' is longer than %zu bytes, the limit", c->path,
+            c->number, name, out, n - 1);
     return KVR_OK;
 }
 
@@ -94,12 +98,13 @@ static enum kvr_status open_csv(struct csv *c, const char *dir, const char *name
     snprintf(c->path, sizeof c->path, "%s/%s", dir, name);
     KVR_TRY(kvr_infile_open_text(&c->f, c->path));
     if (!next_line(c))
-        return kvr_fail(KVR_EFORMAT, "%s: empty", c->path);
+        return kvr_fail(KVR_EFORMAT, "%s: empty; need a first line with the names of the columns",
+                        c->path);
     snprintf(c->head, sizeof c->head, "%s", c->line);
     for (; *needs; needs++)
         if (column(c->head, *needs) < 0)
-            return kvr_fail(KVR_EFORMAT, "%s:%d: the header has no column '%s'", c->path, c->number,
-                            *needs);
+            return kvr_fail(KVR_EFORMAT, "%s:%d: the first line has no column '%s'", c->path,
+                            c->number, *needs);
     return KVR_OK;
 }
 

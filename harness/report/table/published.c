@@ -84,8 +84,10 @@ enum kvr_status kvr_published_read(struct kvr_published *out, const char *name)
     }
     if (st == KVR_OK && !feof(f) && errno == ENOMEM)
         st = kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating a line", out->path);
-    if (st == KVR_OK && (ferror(f) || !out->column))
-        st = kvr_fail(KVR_EIO, "%s: the file is empty or cannot be read", out->path);
+    if (st == KVR_OK && ferror(f))
+        st = kvr_fail(KVR_EIO, "%s: cannot read the file: %s", out->path, strerror(errno));
+    if (st == KVR_OK && !out->column)
+        st = kvr_fail(KVR_EIO, "%s: the file has no line with the names of the columns", out->path);
     free(line);
     fclose(f);
     if (st != KVR_OK)
