@@ -226,7 +226,7 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
 {
     const struct kvr_metric *m = kvr_metric_find(o->metric);
     struct work w = { .o = o };
-    char note[512];
+    char note[640];
     enum kvr_status st;
 
     *out = NULL;
@@ -247,7 +247,8 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
         "%s: with only the rollouts of a column, is the method still better than the best of the "
         "methods that are significantly worse in all rollouts? yes: the interval excludes 0; "
         "weaker: the difference has the same sign; no: it has the opposite sign; reversed: "
-        "opposite sign and separable; teacher: cells with forcing: teacher",
+        "opposite sign and separable; teacher: cells with forcing: teacher; other reading: another "
+        "version of the method, such as NAME@study",
         o->metric);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);

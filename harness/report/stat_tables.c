@@ -502,7 +502,7 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         { .name = "better" },
     };
     struct method *base = NULL;
-    char note[768];
+    char note[1024];
 
     for (int i = 0; i < r->n; i++) {
         summarise(r, &r->m[i]);
@@ -533,7 +533,9 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         "%s, %s is better, difference to %s paired by %s; %g %% intervals (Student's t with Hall's "
         "transformation); separable: significant in a sign-flip test, Holm-adjusted over %d "
         "comparisons, and the interval excludes 0 (needs at least %d pairs); group: methods not "
-        "separable from the best of the group; better: by more than %g in the anytime-valid test "
+        "separable from the best of the group; P(better): share of sign flips with a smaller mean "
+        "difference; P(beats next): the same against the next row; better: by more than %g in the "
+        "anytime-valid test "
         "of `kvreel claims`",
         r->o->metric, r->sign > 0 ? "higher" : "lower", r->o->against,
         r->o->unit == KVR_PER_SEED ? "seed" : "prompt", 100 * r->o->level, r->n - 1,
@@ -643,7 +645,8 @@ static enum kvr_status add_timings(struct kvr_table *out, const struct kvr_table
     return kvr_table_note(
         out,
         "median over repeats with a distribution-free interval; fewer than 6 repeats show min-max; "
-        "outliers are counted and kept; cold: the first rollout of a process; column time: "
+        "coverage: confidence level of the interval; outliers are counted and kept; attributed: "
+        "share of the time in measured phases; cold: the first rollout of a process; column time: "
         "`counts`, or why statistics ignore the time; to BF16: over pairs of consecutive rollouts "
         "(setting abba)");
 }

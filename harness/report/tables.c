@@ -255,7 +255,7 @@ const struct kvr_report kvr_reports[] = {
       .columns = columns,
       .fold = settings },
     { .name = "options",
-      .title = "Parts of each method",
+      .title = "Parts of each method: codecs, tiers, retention, corrections",
       .sql = kvr_statement_table_options,
       .columns = columns,
       .fold = settings },
@@ -282,12 +282,12 @@ const struct kvr_report kvr_reports[] = {
       .columns = replay_columns,
       .fold = settings },
     { .name = "coverage",
-      .title = "Coverage of the measurements",
+      .title = "Coverage: planned, finished and failed cells by method",
       .sql = kvr_statement_table_coverage,
       .columns = columns,
       .fold = settings },
     { .name = "failures",
-      .title = "Cells without a result",
+      .title = "Cells (one method, prompt, seed and settings) without a result",
       .sql = kvr_statement_table_failures,
       .columns = columns,
       .fold = settings },
@@ -300,7 +300,8 @@ const struct kvr_report kvr_reports[] = {
       .columns = probe_columns,
       .fold = settings },
     { .name = "probes_by_layer",
-      .title = "Attention probes by layer: means over the layer's heads, with 95 % intervals over "
+      .title = "Attention compared with attention over a BF16 cache, by layer: means over the "
+               "layer's heads, with 95 % intervals over "
                "prompts",
       .sql = kvr_statement_table_probes,
       .with = KVR_WITH("axis", ", layer", "p.axis", ", p.layer", "source", "probe_by_layer",
@@ -308,7 +309,8 @@ const struct kvr_report kvr_reports[] = {
       .columns = probe_columns,
       .fold = settings },
     { .name = "probes_by_age",
-      .title = "Attention probes by age of the cached tokens in chunks, with 95 % intervals over "
+      .title = "Attention compared with attention over a BF16 cache, by age of the cached tokens "
+               "in chunks, with 95 % intervals over "
                "prompts",
       .sql = kvr_statement_table_probes,
       .with = KVR_WITH("axis", ", age", "p.axis", ", p.age", "source", "probe_by_age", "spread",
@@ -403,7 +405,7 @@ enum kvr_status kvr_report_footer(char **out, const char *db_path)
 static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
 {
     static const char *const says[] = {
-        "NOISY: left out of mean runtimes",
+        "NOISY (disturbed times): left out of mean runtimes",
         "failed: left out of all means (report -t failures lists them)",
         "excluded: left out of all means (SQL view holes lists them)",
         "unsupported: left out of all means (SQL view holes lists them)"

@@ -233,8 +233,8 @@ static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *
     if (a->expected_frames && a->expected_frames[0] &&
         strcmp(a->expected_frames, v->frames_sha256) != 0) {
         snprintf(why, n,
-                 "frames differ from an earlier run of the same cell: sha256 %.12s, "
-                 "then %.12s",
+                 "frames differ from an earlier run of the same cell: sha256 is %.12s, in the "
+                 "earlier run %.12s",
                  v->frames_sha256, a->expected_frames);
         return KVR_OUT_INVALID;
     }
@@ -338,7 +338,7 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
     v->disk_full = strcmp(text(json_object_get(p->root, "status"), ""), "EFULL") == 0;
     if (v->outcome != KVR_OUT_OK) {
         if (!v->reason[0])
-            snprintf(v->reason, sizeof v->reason, "the worker gave no reason");
+            snprintf(v->reason, sizeof v->reason, "the worker process failed and gave no reason");
         return KVR_OK;
     }
     st = read_numbers(p, a->cell_ns, r);

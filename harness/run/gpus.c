@@ -58,7 +58,10 @@ static enum kvr_status try_one(struct kvr_gpus *g, int at, bool *taken)
     snprintf(path, sizeof path, "%s/kvreel-%s.lock", folder(), g->gpu[at].uuid);
     fd = open_lock(path);
     if (fd < 0)
-        return kvr_fail(KVR_EIO, "run: cannot lock a GPU with %s: %s", path, strerror(errno));
+        return kvr_fail(
+            KVR_EIO,
+            "run: cannot open %s, the lock file of a GPU: %s; KVREEL_LOCKS sets another folder",
+            path, strerror(errno));
     *taken = flock(fd, LOCK_EX | LOCK_NB) == 0;
     if (*taken)
         g->gpu[at].fd = fd;

@@ -161,7 +161,7 @@ static void wait_for_gpu(struct runner *r)
 {
     r->waits_for_gpu = r->n_running == 0;
     if (r->waits_for_gpu && !r->said_so)
-        kvr_progress_say(&r->progress, "waiting, because other runs use %s",
+        kvr_progress_say(&r->progress, "waiting, because other runs of kvreel use %s of this run",
                          r->gpus.n == 1 ? "the GPU" : "all GPUs");
     r->said_so = r->said_so || r->waits_for_gpu;
 }

@@ -183,7 +183,8 @@ static enum kvr_status choose(struct kvr_sandbox *s, enum kvr_sandbox_kind wante
     else
         s->kind = KVR_SANDBOX_NONE;
     if (wanted == KVR_SANDBOX_BEST && s->kind == KVR_SANDBOX_NONE)
-        s->lacks = "not sandboxed: bwrap does not run here, and the kernel has no Landlock";
+        s->lacks = "not sandboxed: the program bwrap does not run here, and the Linux kernel has "
+                   "no Landlock; install bubblewrap";
     return KVR_OK;
 }
 

@@ -148,7 +148,8 @@ static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
     if (!in->truth)
         return add(list, m->name, m->unit, 0, NAN, NAN, "the prompt has no ground truth", NULL, 0);
     if (in->truth->n < in->test->n)
-        return kvr_fail(KVR_EINVAL, "%s: the ground truth has %d frames, but the video has %d",
+        return kvr_fail(KVR_EINVAL,
+                        "%s: the ground truth has %d frames, need at least those of the video, %d",
                         m->name, in->truth->n, in->test->n);
     truth = kvr_frames_from(in->truth, in->given, in->test->n);
     mi.ref = &truth;
@@ -164,7 +165,9 @@ static enum kvr_status add_metric(json_t *list, const char *name, const struct k
     const struct kvr_metric *m = kvr_metric_find(name), *truth;
 
     if (!m)
-        return kvr_fail(KVR_EUNSUPPORTED, "metric '%s' does not exist in this build of kvreel",
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "metric '%s' does not exist in this build of kvreel; `kvreel list metrics` "
+                        "lists the metrics",
                         name);
     if (m->truth)
         return add_truth(list, m, in, weights);
@@ -210,9 +213,9 @@ static const char *missing(const json_t *value)
 
     if (json_is_number(value))
         return "";
-    return !word          ? "the program printed null"
-           : *word == 'N' ? "the program gave NaN"
-                          : "the program printed infinity";
+    return !word          ? "the metric program printed null for this score"
+           : *word == 'N' ? "the metric program printed NaN for this score"
+                          : "the metric program printed infinity for this score";
 }
 
 static enum kvr_status add_scores(json_t *list, const struct command *c, json_t *got)
@@ -226,7 +229,8 @@ static enum kvr_status add_scores(json_t *list, const struct command *c, json_t 
 
         value = json_object_get(got, name);
         KVR_TRY(add_score(list, c, name, value,
-                          value ? missing(value) : "the program's JSON lacks this score"));
+                          value ? missing(value)
+                                : "the metric program's JSON does not have this score"));
     }
     if (n > 0)
         return KVR_OK;

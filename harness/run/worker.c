@@ -714,8 +714,9 @@ static enum kvr_status open_model(struct kvr_worker_job *j, struct kvr_dev *dev,
     KVR_TRY(kvr_model_open_as(model, dev, j->model_dir, use));
     if (strcmp(kvr_model_sha256(*model), j->sha256) != 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: the model was modified after planning; run the sweep again",
-                        j->model_dir);
+                        "%s: the model was modified after planning (sha256 %.12s, planned %.12s); "
+                        "run the sweep again",
+                        j->model_dir, kvr_model_sha256(*model), j->sha256);
     KVR_TRY(kvr_worker_memory_end(&j->memory, dev, "weights"));
     KVR_TRY(kvr_worker_open_truth(j, kvr_model_config(*model)));
     KVR_TRY(kvr_worker_encode_image(j, dev, *model));

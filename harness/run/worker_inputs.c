@@ -29,8 +29,9 @@ enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr
     KVR_TRY(kvr_truth_open(&j->truth, file, tensor));
     if (strcmp(j->truth.sha256, sha256) != 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s' was modified after planning; run the sweep again", file,
-                        tensor);
+                        "%s: tensor '%s' was modified after planning: its sha256 is %.12s, the "
+                        "plan has %.12s; run the sweep again",
+                        file, tensor, j->truth.sha256, sha256);
     if (j->given >= j->set.frames)
         return kvr_fail(KVR_EINVAL,
                         "%s: %lld frames of the recorded clip are given to the model, need fewer "
@@ -63,8 +64,10 @@ enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct k
     st = j->first ? kvr_image_check(image.video.frames.height, image.video.frames.width, file, c)
                   : kvr_fail(KVR_ENOMEM, "worker: out of memory");
     if (st == KVR_OK && strcmp(image.sha256, sha256) != 0)
-        st = kvr_fail(KVR_EFORMAT, "%s: the image was modified after planning; run the sweep again",
-                      file);
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s: the image was modified after planning: its sha256 is %.12s, the plan "
+                      "has %.12s; run the sweep again",
+                      file, image.sha256, sha256);
     if (st == KVR_OK)
         st = kvr_image_latent(&image, kvr_dev_backend(dev), j->model_dir, c, j->first);
     kvr_image_close(&image);
@@ -85,8 +88,9 @@ static enum kvr_status read_embedding(const json_t *source, const char *want,
     KVR_TRY(kvr_embedding_open(&e, file, tensor));
     if (want && strcmp(want, e.sha256) != 0)
         st = kvr_fail(KVR_EFORMAT,
-                      "%s: tensor '%s' was modified after planning; run the sweep again", file,
-                      tensor);
+                      "%s: tensor '%s' was modified after planning: its sha256 is %.12s, the plan "
+                      "has %.12s; run the sweep again",
+                      file, tensor, e.sha256, want);
     else
         st = kvr_embedding_fill(&e, c->text_len, c->text_dim, P);
     kvr_embedding_close(&e);

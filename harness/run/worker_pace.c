@@ -95,7 +95,7 @@ enum kvr_status kvr_worker_pace_answer(const struct kvr_worker_pace *p, json_t *
         return KVR_OK;
     KVR_TRY(kvr_worker_metric(
         metrics, "fps_transformer", "1/s", p->wall_ns ? 1 : 0, kvr_pace_fps(&alone),
-        p->wall_ns ? NULL : "overlap_decode: the rollout's time contains decoding"));
+        p->wall_ns ? NULL : "overlap_decode: true, so the rollout's time contains decoding"));
     for (int k = 0; k < KVR_N_DECODERS; k++) {
         const char *missing = *p->missing[k] ? p->missing[k] : NULL;
         const int n = missing ? 0 : 1;

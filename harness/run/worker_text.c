@@ -24,8 +24,9 @@ static enum kvr_status open_tokens(struct kvr_worker_text *t)
     KVR_TRY(kvr_tokens_open(&t->tokens, file, tensor));
     if (strcmp(t->tokens.sha256, sha256) != 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s' was modified after planning; run the sweep again", file,
-                        tensor);
+                        "%s: tensor '%s' was modified after planning: its sha256 is %.12s, the "
+                        "plan has %.12s; run the sweep again",
+                        file, tensor, t->tokens.sha256, sha256);
     return KVR_OK;
 }
 

@@ -42,7 +42,8 @@ static enum kvr_status name_lock(const char *db_path, char **out)
 
     *out = NULL;
     if (!real && lstat(db_path, &sb) == 0)
-        return kvr_fail(KVR_EIO, "run: %s: is a symbolic link to a file that does not exist",
+        return kvr_fail(KVR_EIO,
+                        "run: %s: the database is a symbolic link to a file that does not exist",
                         db_path);
     if (real && stat(real, &sb) == 0 && S_ISREG(sb.st_mode) && sb.st_nlink > 1)
         return kvr_fail(KVR_EIO,
@@ -74,15 +75,18 @@ static enum kvr_status open_lock(int *fd, const char *path)
 {
     *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
     if (*fd < 0 && errno == ELOOP)
-        return kvr_fail(KVR_EIO, "run: %s: is a symbolic link, but a lock must be a regular file",
+        return kvr_fail(KVR_EIO, "run: %s: the lock file is a symbolic link, need a regular file",
                         path);
     if (*fd < 0)
-        return kvr_fail(KVR_EIO, "run: %s: %s", path, strerror(errno));
+        return kvr_fail(KVR_EIO, "run: cannot open the lock file %s: %s", path, strerror(errno));
     if (is_lock(*fd))
         return KVR_OK;
     close(*fd);
     *fd = -1;
-    return kvr_fail(KVR_EIO, "run: %s: not a lock file of kvreel; it is left unchanged", path);
+    return kvr_fail(
+        KVR_EIO,
+        "run: %s: this file is not a lock file of kvreel; move the file, or use another --db",
+        path);
 }
 
 enum kvr_status kvr_store_lock(int *fd, const char *db_path)

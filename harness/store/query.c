@@ -158,7 +158,8 @@ static enum kvr_status prepare(sqlite3 *db, const char *path, const char *sql, s
                         "query: only statements that read are allowed, such as SELECT: '%.40s'",
                         skip_blank(sql));
     if (tail && *skip_blank(tail))
-        return kvr_fail(KVR_EINVAL, "query: only one statement is allowed; text after it: '%.40s'",
+        return kvr_fail(KVR_EINVAL,
+                        "query: only one statement is allowed; text after the first: '%.40s'",
                         skip_blank(tail));
     return KVR_OK;
 }
@@ -306,7 +307,7 @@ static enum kvr_status explain(enum kvr_status st, const struct deadline *w,
 {
     if (st != KVR_OK && w->late)
         return kvr_fail(KVR_EINVAL,
-                        "query: not finished after %d s, the limit; raise it with --timeout",
+                        "query: not finished after %d s, the limit; raise the limit with --timeout",
                         limits->seconds);
     if (st == KVR_ENOMEM && limits->bytes)
         return kvr_fail(KVR_ENOMEM,

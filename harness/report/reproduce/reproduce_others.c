@@ -169,7 +169,7 @@ static enum kvr_status add_size(struct kvr_repro *r, const struct kvr_published 
         .quantity = "cache_tokens",
         .published = printed,
         .tolerance = 0.0,
-        .basis = "arithmetic, wan-1.3b",
+        .basis = "computed for wan-1.3b",
         .reason = reason,
     };
 

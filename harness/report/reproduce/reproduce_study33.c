@@ -61,7 +61,7 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
         .quantity = "compression",
         .published = at < 0 ? "" : kvr_published_cell(s->ratio, at, s->name),
         .tolerance = NAN,
-        .basis = "arithmetic, wan-1.3b, 165 frames",
+        .basis = "computed for wan-1.3b, 165 frames",
         .reason = reason,
     };
 
@@ -113,7 +113,7 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
         .published = at < 0 ? "" : kvr_published_cell(s->peak, at, s->name),
         .measured = NAN,
         .tolerance = NAN,
-        .basis = "arithmetic, with quantized codes in the study's storage types",
+        .basis = "computed with quantized codes in the study's storage types",
         .reason = reason,
     };
 

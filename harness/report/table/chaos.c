@@ -28,10 +28,11 @@ static enum kvr_status note_floor(struct kvr_table *to, const struct kvr_table *
     char text[256];
     size_t n;
 
-    n = (size_t)snprintf(text, sizeof text,
-                         "chaos floor: BF16 with noise perturbed by 2^-%.0f, %.0f draws of %.0f "
-                         "prompts, is",
-                         number(f, 0), number(f, 1), number(f, 2));
+    n = (size_t)snprintf(
+        text, sizeof text,
+        "chaos floor: BF16 with noise perturbed by 2^-%.0f, %.0f draws (reruns) of %.0f "
+        "prompts, is",
+        number(f, 0), number(f, 1), number(f, 2));
     if (isfinite(number(f, 3)))
         n += (size_t)snprintf(text + n, sizeof text - n, " %.1f dB", number(f, 3));
     if (isfinite(number(f, 4)))
