@@ -12,7 +12,10 @@ static enum kvr_status check_name(const struct kvr_yaml_node *at, const char *na
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 
     if (!name[0] || strlen(name) > 63 || name[strspn(name, allowed)])
-        return kvr_yaml_fail(at, "'%s': need a name of 1..63 letters, digits, '_' or '-'", name);
+        return kvr_yaml_fail(at,
+                             "name '%s': a metric command or score needs a name of 1..63 letters, "
+                             "digits, '_' or '-'",
+                             name);
     return KVR_OK;
 }
 
@@ -39,7 +42,7 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
     const int count = kvr_yaml_count(n);
 
     if (count < 1 || count > KVR_MAX_SCORES)
-        return kvr_yaml_fail(n, "expected a list of 1..%d score names, got %d", KVR_MAX_SCORES,
+        return kvr_yaml_fail(n, "scores: need a list of 1..%d score names, got %d", KVR_MAX_SCORES,
                              count);
     for (int i = 0; i < count; i++) {
         const struct kvr_yaml_node *at = kvr_yaml_at(n, i);
@@ -47,12 +50,11 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
         KVR_TRY(kvr_yaml_string(at, &out->score[i]));
         KVR_TRY(check_name(at, out->score[i]));
         if (strcmp(out->score[i], "sandbox") == 0)
-            return kvr_yaml_fail(
-                at,
-                "the name 'sandbox' is reserved: its score records how the program was sandboxed");
+            return kvr_yaml_fail(at, "score 'sandbox' is reserved: kvreel adds it to record how "
+                                     "the program was sandboxed; choose another name");
         for (int j = 0; j < i; j++)
             if (strcmp(out->score[j], out->score[i]) == 0)
-                return kvr_yaml_fail(at, "'%s' is listed twice", out->score[i]);
+                return kvr_yaml_fail(at, "scores: '%s' is listed twice", out->score[i]);
     }
     out->n_scores = count;
     return KVR_OK;
@@ -85,10 +87,11 @@ enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
     out->unit = "unknown";
     KVR_TRY(kvr_yaml_keys(n, keys));
     if (!command)
-        return kvr_yaml_fail(n, "missing key 'command'");
+        return kvr_yaml_fail(
+            n, "a metric command needs the key 'command' (the program and its arguments)");
     KVR_TRY(kvr_yaml_string(command, &out->command));
     if (!out->command[strspn(out->command, " \t\n")])
-        return kvr_yaml_fail(command, "an empty command");
+        return kvr_yaml_fail(command, "'command' is empty: need a program and its arguments");
     program_name(out->command, out->own);
     out->name = out->own;
     if (kvr_yaml_get(n, "name")) {

@@ -26,11 +26,11 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "config: out of memory");
 }
 
-static enum kvr_status list_length(const struct kvr_yaml_node *n, int *out)
+static enum kvr_status list_length(const struct kvr_yaml_node *n, const char *key, int *out)
 {
     *out = kvr_yaml_count(n);
     if (*out < 1 || *out > MAX_LIST)
-        return kvr_yaml_fail(n, "expected a list of 1..%d entries, got %d", MAX_LIST, *out);
+        return kvr_yaml_fail(n, "%s: need a list of 1..%d values, got %d", key, MAX_LIST, *out);
     return KVR_OK;
 }
 
@@ -130,7 +130,7 @@ static enum kvr_status read_traces(struct kvr_config *c, const struct kvr_yaml_n
                 kvr_yaml_get(root, others[i]),
                 "'%s' cannot be combined with 'trace': a trace has its own model and prompt",
                 others[i]);
-    KVR_TRY(list_length(n, &count));
+    KVR_TRY(list_length(n, "trace", &count));
     c->model = calloc((size_t)count, sizeof *c->model);
     c->suite = calloc(1, sizeof *c->suite);
     if (!c->model || !c->suite)
@@ -159,8 +159,8 @@ static enum kvr_status read_models(struct kvr_config *c, const struct kvr_yaml_n
     if (kvr_yaml_get(root, "trace"))
         return read_traces(c, root);
     if (!n)
-        return kvr_yaml_fail(root, "missing key 'model'");
-    KVR_TRY(list_length(n, &count));
+        return kvr_yaml_fail(root, "the sweep has no key 'model' (a model, or a list of models)");
+    KVR_TRY(list_length(n, "model", &count));
     c->model = calloc((size_t)count, sizeof *c->model);
     if (!c->model)
         return no_memory();
@@ -204,8 +204,9 @@ static enum kvr_status find_plugin(const struct kvr_config *c, const struct kvr_
                                    char **out)
 {
     KVR_TRY(find_file(c, n, out));
-    return kvr_path_exists(*out) ? KVR_OK
-                                 : kvr_yaml_fail(n, "plug-in file '%s' not found", n->text);
+    return kvr_path_exists(*out)
+               ? KVR_OK
+               : kvr_yaml_fail(n, "plug-in file '%s' not found at %s", n->text, *out);
 }
 
 static enum kvr_status read_plugins(struct kvr_config *c, const struct kvr_yaml_node *root)
@@ -215,7 +216,7 @@ static enum kvr_status read_plugins(struct kvr_config *c, const struct kvr_yaml_
 
     if (!n)
         return KVR_OK;
-    KVR_TRY(list_length(n, &count));
+    KVR_TRY(list_length(n, "plugins", &count));
     c->plugin = calloc((size_t)count, sizeof *c->plugin);
     if (!c->plugin)
         return no_memory();
@@ -261,13 +262,14 @@ static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr
     long long n = all;
 
     if (pick && pick->kind == KVR_YAML_MAP)
-        return kvr_yaml_fail(pick, "expected a number of prompts or a list of prompt ids");
+        return kvr_yaml_fail(
+            pick, "prompts: need a number of prompts or a list of prompt ids, found a map");
     if (pick && pick->kind == KVR_YAML_SCALAR)
         KVR_TRY(kvr_yaml_int(pick, 1, all, &n));
     if (pick && pick->kind == KVR_YAML_LIST) {
         int count;
 
-        KVR_TRY(list_length(pick, &count));
+        KVR_TRY(list_length(pick, "prompts", &count));
         n = count;
     }
     s->prompt = calloc((size_t)n, sizeof *s->prompt);
@@ -320,7 +322,7 @@ static enum kvr_status read_list(const struct kvr_config *c, const struct kvr_ya
     if (e)
         KVR_TRY(keep_path(c, e, &list.embeddings));
     if (e && !kvr_path_exists(list.embeddings))
-        return kvr_yaml_fail(e, "embeddings file '%s' not found", e->text);
+        return kvr_yaml_fail(e, "embeddings file '%s' not found at %s", e->text, list.embeddings);
     if (pick && pick->kind == KVR_YAML_SCALAR)
         KVR_TRY(kvr_yaml_int(pick, 1, 10000, &count));
     list.n = (int)count;
@@ -344,7 +346,8 @@ static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_y
         KVR_TRY(kvr_yaml_keys(n, keys));
         name_at = kvr_yaml_get(n, "suite");
         if (!name_at)
-            return kvr_yaml_fail(n, "missing key 'suite'");
+            return kvr_yaml_fail(n,
+                                 "a suite given as a map needs the key 'suite' (the suite's name)");
         if (kvr_yaml_get(n, "prompts"))
             pick = kvr_yaml_get(n, "prompts");
         if (kvr_yaml_get(n, "file"))
@@ -352,7 +355,8 @@ static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_y
         if (kvr_yaml_get(n, "embeddings"))
             return kvr_yaml_fail(
                 kvr_yaml_get(n, "embeddings"),
-                "'embeddings' needs a 'file' of prompts: a suite names its own embeddings");
+                "'embeddings' needs 'file' (a text file of prompts); a suite's own file names its "
+                "embeddings");
     }
     KVR_TRY(kvr_yaml_string(name_at, &name));
     st = kvr_find_path(&kvr_find_suite, name, c->path, path, sizeof path);
@@ -392,7 +396,7 @@ static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_n
         c->suite->name = "inline";
         return kvr_prompts_read(c->doc, prompts, NULL, &c->suite->prompt, &c->suite->n_prompts);
     }
-    KVR_TRY(list_length(n, &count));
+    KVR_TRY(list_length(n, "suite", &count));
     c->suite = calloc((size_t)count, sizeof *c->suite);
     if (!c->suite)
         return no_memory();
@@ -414,7 +418,7 @@ static enum kvr_status add_method(struct kvr_config *c, const struct kvr_config_
     struct kvr_config_method *bigger;
 
     if (c->n_methods == MAX_METHODS)
-        return kvr_yaml_fail(m->at, "more than the limit of %d methods", MAX_METHODS);
+        return kvr_yaml_fail(m->at, "methods: more than the limit of %d methods", MAX_METHODS);
     bigger = realloc(c->method, ((size_t)c->n_methods + 1) * sizeof *bigger);
     if (!bigger)
         return no_memory();
@@ -432,7 +436,7 @@ static enum kvr_status expand_options(struct kvr_config *c, const struct kvr_con
 
     assert(n >= 0 && n <= MAX_OPTIONS);
     for (i = 0; i < n; i++) {
-        KVR_TRY(list_length(options->item[i], &size[i]));
+        KVR_TRY(list_length(options->item[i], options->key[i]->text, &size[i]));
         several = several || size[i] > 1;
     }
     do {
@@ -479,7 +483,8 @@ static enum kvr_status read_method(struct kvr_config *c, const struct kvr_yaml_n
     options = kvr_yaml_get(n, "options");
     label = kvr_yaml_get(n, "label");
     if (!name)
-        return kvr_yaml_fail(n, "missing key 'method'");
+        return kvr_yaml_fail(n,
+                             "a method given as a map needs the key 'method' (the method's name)");
     KVR_TRY(kvr_yaml_string(name, &m.spec));
     m.at = name;
     if (label)
@@ -487,8 +492,9 @@ static enum kvr_status read_method(struct kvr_config *c, const struct kvr_yaml_n
     if (!options)
         return add_method(c, &m);
     if (options->kind != KVR_YAML_MAP || options->n > MAX_OPTIONS)
-        return kvr_yaml_fail(options, "expected a map of at most %d options, found %s", MAX_OPTIONS,
-                             kvr_yaml_kind_name(options));
+        return kvr_yaml_fail(options,
+                             "options: need a map of at most %d options, found %s (%d elements)",
+                             MAX_OPTIONS, kvr_yaml_kind_name(options), options->n);
     return expand_options(c, &m, options);
 }
 
@@ -557,8 +563,8 @@ static enum kvr_status read_methods(struct kvr_config *c, const struct kvr_yaml_
     int count;
 
     if (!n)
-        return kvr_yaml_fail(root, "missing key 'methods'");
-    KVR_TRY(list_length(n, &count));
+        return kvr_yaml_fail(root, "the sweep has no key 'methods' (a list of methods)");
+    KVR_TRY(list_length(n, "methods", &count));
     for (int i = 0; i < count; i++) {
         const struct kvr_yaml_node *entry = kvr_yaml_at(n, i);
         bool group = false;
@@ -594,8 +600,8 @@ static enum kvr_status require_metric(const struct kvr_yaml_node *at, const char
     for (int i = 0; i < 63 && kvr_metrics[i]; i++)
         known[i] = kvr_metrics[i]->name;
     near = kvr_nearest(name, known);
-    return kvr_yaml_fail(at, "unknown metric '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                         near ? near : "", near ? "'?" : "");
+    return kvr_yaml_fail(at, "unknown metric '%s'; %s%s%s", name, near ? "did you mean '" : "",
+                         near ? near : "`kvreel list metrics` lists them", near ? "'?" : "");
 }
 
 static enum kvr_status read_metric(struct kvr_config *c, const struct kvr_yaml_node *at,
@@ -612,7 +618,8 @@ static enum kvr_status read_metric(struct kvr_config *c, const struct kvr_yaml_n
 static enum kvr_status read_command(struct kvr_config *c, const struct kvr_yaml_node *at)
 {
     if (c->n_commands == KVR_MAX_COMMANDS)
-        return kvr_yaml_fail(at, "more than the limit of %d commands", KVR_MAX_COMMANDS);
+        return kvr_yaml_fail(at, "metrics: more than the limit of %d metric commands",
+                             KVR_MAX_COMMANDS);
     KVR_TRY(kvr_config_command_read(at, &c->command[c->n_commands]));
     for (int j = 0; j < c->n_commands; j++)
         if (strcmp(c->command[j].name, c->command[c->n_commands].name) == 0)
@@ -632,7 +639,7 @@ static enum kvr_status read_metrics(struct kvr_config *c, const struct kvr_yaml_
     int count = 0;
 
     if (n)
-        KVR_TRY(list_length(n, &count));
+        KVR_TRY(list_length(n, "metrics", &count));
     c->metric = calloc((size_t)count + 2, sizeof *c->metric);
     c->command = calloc(KVR_MAX_COMMANDS, sizeof *c->command);
     if (!c->metric || !c->command)
@@ -698,7 +705,8 @@ static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml
         c->set.warmup = c->set.timing;
     if (c->set.abba > 0 && !c->set.timing)
         return kvr_yaml_fail(kvr_yaml_get(root, "abba"),
-                             "'abba' needs 'timing: true' in the sweep");
+                             "'abba: %d' (blocks of paired rollouts) needs 'timing: true'",
+                             c->set.abba);
     return KVR_OK;
 }
 
@@ -735,8 +743,9 @@ static enum kvr_status read_decided(struct kvr_config *c, const struct kvr_yaml_
                              "direction (higher or lower) is known",
                              c->decide);
     if (c->n_models > 1 || c->model[0].trace)
-        return kvr_yaml_fail(n,
-                             "'until: decided' needs exactly one model with prompts, and no trace");
+        return kvr_yaml_fail(
+            n, "'until: decided' needs exactly one model with prompts, got %d %s%s", c->n_models,
+            c->model[0].trace ? "trace" : "model", c->n_models > 1 ? "s" : "");
     for (i = 0; i < KVR_N_SETTINGS; i++)
         if (c->values[i].n > 1 && i != KVR_SET_seed)
             return kvr_yaml_fail(n,
@@ -778,7 +787,8 @@ static enum kvr_status read_keys(struct kvr_config *c)
     const struct kvr_yaml_node *root = kvr_yaml_root(c->doc);
 
     if (!root)
-        return kvr_fail(KVR_EINVAL, "%s: empty", c->path);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: the config is empty; need at least model, suite and methods", c->path);
     KVR_TRY(check_keys(root));
     KVR_TRY(read_text(root, "name", name_of_file(c), &c->name));
     KVR_TRY(read_text(root, "question", "", &c->question));

@@ -95,7 +95,7 @@ static void write_setting(FILE *to, const struct kvr_config *c, enum kvr_setting
     if (!c->values[id].is_set && id == KVR_SET_warmup)
         fprintf(to, "warmup: %d   # default: 1 with timing\n", c->set.warmup);
     else if (!c->values[id].is_set && !r->def)
-        fprintf(to, "# %s: of each suite\n", r->name);
+        fprintf(to, "# %s: default of each suite\n", r->name);
     else
         write_key(to, kvr_yaml_root(c->doc), r->name, r->def);
 }
@@ -123,5 +123,7 @@ enum kvr_status kvr_config_dump(const struct kvr_config *c, FILE *to)
     for (const struct key *k = after; k->key; k++)
         write_key(to, root, k->key, k->def);
     write_metrics(to, c);
-    return ferror(to) ? kvr_fail(KVR_EIO, "config: cannot write the output") : KVR_OK;
+    return ferror(to)
+               ? kvr_fail(KVR_EIO, "config: cannot write the resolved config to the output stream")
+               : KVR_OK;
 }

@@ -57,7 +57,7 @@ bool kvr_plan_encodes(const struct kvr_config *c, const struct kvr_model_config 
 static enum kvr_status encoder_files(const struct lister *l, const char *dir,
                                      const struct kvr_model_config *c)
 {
-    static const char without[] = "only prompts with embeddings";
+    static const char without[] = "only prompts with embeddings can run";
     struct kvr_resources_files n;
     char *encoder, *tokenizer;
     enum kvr_status st = kvr_embed_find(dir, &encoder, &tokenizer);
@@ -104,7 +104,7 @@ static enum kvr_status model_files(const struct lister *l, const struct kvr_conf
         emit_file(l, "words", p.table, 0, "");
     if (st == KVR_OK && p.vae)
         emit_file(l, "decoder", p.vae, n.decoder,
-                  decoder == KVR_DECODER_VAE ? "cost alone, no pixels" : "");
+                  decoder == KVR_DECODER_VAE ? "only cost is measured, no pixels are decoded" : "");
     if (st == KVR_OK && (all ? kvr_plan_encodes(all, &c) : n.encoder > 0))
         st = encoder_files(l, dir, &c);
     kvr_model_paths_free(&p);

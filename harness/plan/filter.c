@@ -69,8 +69,13 @@ static enum kvr_status parse_field(struct term *t, const char *word, const char 
             return KVR_OK;
     }
     near = kvr_nearest(word, names);
-    return kvr_fail(KVR_EINVAL, "filter '%s': unknown field '%s'%s%s%s", all, word,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    if (near)
+        return kvr_fail(KVR_EINVAL, "filter '%s': unknown field '%s'; did you mean '%s'?", all,
+                        word, near);
+    return kvr_fail(KVR_EINVAL,
+                    "filter '%s': unknown field '%s'; need method, name, reading, family, model, "
+                    "suite, prompt, text, repeat, key or a setting, such as frames",
+                    all, word);
 }
 
 static enum kvr_status parse_value(struct term *t, const char *all)
@@ -81,8 +86,9 @@ static enum kvr_status parse_value(struct term *t, const char *all)
     t->number = strtod(t->value, &end);
     t->numeric = end != t->value && *end == 0 && !isnan(t->number);
     if (t->op >= LT && !t->numeric)
-        return kvr_fail(KVR_EINVAL, "filter '%s': '%s' is not a number, which %s needs", all,
-                        t->value, field_name(t->field));
+        return kvr_fail(KVR_EINVAL,
+                        "filter '%s': %s is compared with '%s', but < <= > >= need a number", all,
+                        field_name(t->field), t->value);
     if (t->op != MATCH && t->op != NO_MATCH)
         return KVR_OK;
     st = kvr_regex_open(&t->regex, t->value);

@@ -137,9 +137,10 @@ enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const 
     struct roots r;
 
     if (strlen(name) >= PATH_MAX)
-        return kvr_fail(KVR_EINVAL,
-                        "%s: the name has %zu characters, more than the system allows for a path",
-                        f->what, strlen(name));
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s '%.40s...': the name has %zu characters, at most %d are allowed in a path", f->what,
+            name, strlen(name), PATH_MAX - 1);
     if (strchr(name, '/') || kvr_path_has_suffix(name, f->suffix)) {
         if (try_path(f, name, out, n))
             return KVR_OK;

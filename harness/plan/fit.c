@@ -178,10 +178,10 @@ static enum kvr_status find_option(const struct search *s, const struct kvr_opt 
     kvr_plan_visit(scheme, match, &n);
     kvr_scheme_close(&scheme);
     if (!n.o || (n.o->type != KVR_OPT_T_INT && n.o->type != KVR_OPT_T_FLOAT))
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: '%s': not a numeric option of %s; only numeric options can be solved for a budget",
-            n.name, s->setting[s->at].value, s->spec);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: '%s': not a numeric option of %s; `fit` can choose only the value of "
+                        "a numeric option",
+                        n.name, s->setting[s->at].value, s->spec);
     *out = n.o;
     return KVR_OK;
 }
@@ -195,9 +195,10 @@ static enum kvr_status find_asked(struct kvr_fit *out, const struct kvr_setting 
         if (!kvr_fit_asked(settings[i].value, &bits))
             continue;
         if (out->at >= 0)
-            return kvr_fail(KVR_EINVAL,
-                            "%s and %s: only one option of a method can be solved for a budget",
-                            settings[out->at].name, settings[i].name);
+            return kvr_fail(
+                KVR_EINVAL,
+                "options %s and %s both have a `fit` value, but a method can have only one",
+                settings[out->at].name, settings[i].name);
         if (!(bits > 0 && bits <= 64))
             return kvr_fail(KVR_EINVAL,
                             "%s: '%s': need `fit BITS` with bits above 0 and at most 64",
@@ -232,13 +233,13 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
         return s.st;
     if (!s.best[0] && !s.tried)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: the method refuses every value of %s; the reason for the last one: %s",
+                        "%s: the method refuses every value of %s; reason for the last value: %s",
                         spec, settings[s.at].name, kvr_error());
     if (!s.best[0])
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "%s: no value of %s fits a budget of %g bits per element; the smallest needs %.3g bits",
-            spec, settings[s.at].name, s.budget, s.least);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: no value of %s fits a budget of %g bits per element; the smallest "
+                        "encoding needs %.3g",
+                        spec, settings[s.at].name, s.budget, s.least);
     strcpy(out->value, s.best);
     out->predicted = s.best_bits;
     return KVR_OK;

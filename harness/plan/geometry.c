@@ -51,11 +51,13 @@ static enum kvr_status read_patch(const json_t *root, const char *path, struct s
         const json_t *v = json_array_get(patch, i);
         const json_int_t n = json_integer_value(v);
 
-        if (!json_is_integer(v) || n < 1 || n > 64 || (i == 0 && n != 1))
+        if (!json_is_integer(v))
+            return kvr_fail(KVR_EFORMAT, "%s: patch_size[%zu] is not an integer", path, i);
+        if (n < 1 || n > 64 || (i == 0 && n != 1))
             return kvr_fail(KVR_EFORMAT,
-                            "%s: patch_size[%zu] is invalid: need [1, height, width] with height "
-                            "and width of 1..64",
-                            path, i);
+                            "%s: patch_size[%zu] is %lld, need [1, height, width] with height and "
+                            "width of 1..64",
+                            path, i, (long long)n);
         if (i)
             *to[i - 1] = (int)n;
     }
@@ -85,8 +87,10 @@ static enum kvr_status read_sizes(const json_t *root, const char *path, struct s
         return kvr_fail(KVR_EFORMAT, "%s: num_heads %d does not divide dim %d", path, s->heads,
                         s->dim);
     if (s->h % s->ph || s->w % s->pw)
-        return kvr_fail(KVR_EFORMAT, "%s: patch_size %d x %d does not divide the latent %d x %d",
-                        path, s->ph, s->pw, s->h, s->w);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: patch_size %d x %d does not divide the latent frame of %d x %d (height x width)",
+            path, s->ph, s->pw, s->h, s->w);
     return KVR_OK;
 }
 
@@ -97,7 +101,7 @@ static enum kvr_status from_json(const json_t *root, const char *name, const cha
     const char *space = "vae", *type = "";
 
     if (!json_is_object(root))
-        return kvr_fail(KVR_EFORMAT, "%s: need a JSON object", path);
+        return kvr_fail(KVR_EFORMAT, "%s: the file holds another JSON value, need an object", path);
     KVR_TRY(kvr_json_string_opt(root, path, "model_type", &type));
     if (strcmp(type, "llama") == 0)
         return kvr_fail(
@@ -106,7 +110,8 @@ static enum kvr_status from_json(const json_t *root, const char *name, const cha
     KVR_TRY(read_sizes(root, path, &s));
     KVR_TRY(kvr_json_string_opt(root, path, "latent_space", &space));
     if (n_layers < 0 || n_layers > s.layers)
-        return kvr_fail(KVR_EINVAL, "%s: the first %d layers were requested, the model has %d",
+        return kvr_fail(KVR_EINVAL,
+                        "%s: the first %d layers were requested, need 1..%d (layers of the model)",
                         path, n_layers, s.layers);
     s.layers = n_layers ? n_layers : s.layers;
     *out = (struct kvr_geometry){
@@ -141,9 +146,9 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
         if (!strcmp(name, built_in[i]->name)) {
             if (n_layers && n_layers != built_in[i]->n_layers)
                 return kvr_fail(KVR_EINVAL,
-                                "geometry %s: --layers is not supported; instead give the model "
-                                "%s-random, which has the same sizes",
-                                name, name);
+                                "geometry %s: %d layers requested, but its number of layers is "
+                                "fixed; give model %s-random instead, which has the same sizes",
+                                name, n_layers, name);
             *out = *built_in[i];
             return KVR_OK;
         }

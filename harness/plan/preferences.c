@@ -34,7 +34,7 @@ static enum kvr_status take(struct kvr_preferences *s, int i, const struct kvr_y
     if (known[i].kind == TEXT) {
         KVR_TRY(kvr_yaml_string(n, &text));
         if (!text[0])
-            return kvr_yaml_fail(n, "%s is empty", known[i].key);
+            return kvr_yaml_fail(n, "%s is empty, need a path", known[i].key);
     } else if (known[i].kind == NUMBER) {
         KVR_TRY(kvr_yaml_int(n, known[i].lo, known[i].hi, &number));
     } else {
@@ -86,8 +86,8 @@ static enum kvr_status read_file(struct kvr_preferences *s, const char *folder, 
     enum kvr_status st;
 
     if ((size_t)snprintf(path, sizeof path, "%s%s", folder, rest) >= sizeof path)
-        return kvr_fail(KVR_EINVAL, "preferences: the path of file %s has more than %d characters",
-                        rest, PATH_MAX - 1);
+        return kvr_fail(KVR_EINVAL, "preferences: the path %.100s...%s has more than %d characters",
+                        folder, rest, PATH_MAX - 1);
     if (access(path, F_OK) != 0)
         return KVR_OK;
     KVR_TRY(kvr_yaml_read(&doc, path));
@@ -199,5 +199,7 @@ enum kvr_status kvr_preferences_dump(const struct kvr_preferences *s, FILE *to)
         else
             fprintf(to, "%s\n", s->v[i].from ? s->v[i].from : "default");
     }
-    return ferror(to) ? kvr_fail(KVR_EIO, "preferences: cannot write the output") : KVR_OK;
+    return ferror(to)
+               ? kvr_fail(KVR_EIO, "preferences: cannot write the preferences to the output stream")
+               : KVR_OK;
 }

@@ -40,7 +40,9 @@ static enum kvr_status split(struct kvr_prompt_list *l, const char *path)
         line->text = text;
         line->number = number;
     }
-    return l->n ? KVR_OK : kvr_fail(KVR_EINVAL, "%s: no prompts", path);
+    return l->n ? KVR_OK
+                : kvr_fail(KVR_EINVAL, "%s: all %d lines are blank; need one prompt per line", path,
+                           number);
 }
 
 enum kvr_status kvr_prompt_list_read(struct kvr_prompt_list *l, const char *path)
@@ -60,7 +62,8 @@ enum kvr_status kvr_prompt_list_read(struct kvr_prompt_list *l, const char *path
     if (memory)
         st = no_memory(path);
     else
-        st = n < 0 ? kvr_fail(KVR_EINVAL, "%s: empty", path) : split(l, path);
+        st = n < 0 ? kvr_fail(KVR_EINVAL, "%s: the file is empty; need one prompt per line", path)
+                   : split(l, path);
     if (st != KVR_OK)
         kvr_prompt_list_free(l);
     return st;

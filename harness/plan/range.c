@@ -84,12 +84,17 @@ static enum kvr_status count(const struct kvr_yaml_node *at, const struct range 
     double k;
 
     if (!good)
-        return kvr_yaml_fail(at, "the range from %g to %g with step %s%g contains no value",
-                             r->from, r->to, r->times ? "*" : "+", r->step);
+        return kvr_yaml_fail(
+            at,
+            "the range from %g to %g with %s %g contains no value; need %s, and an end "
+            "that is not below the start",
+            r->from, r->to, r->times ? "factor" : "step", r->step,
+            r->times ? "a factor above 1, a start above 0" : "a step above 0");
     k = r->times ? log(r->to / r->from) / log(r->step) : (r->to - r->from) / r->step;
     if (!(k < KVR_RANGE_MAX))
-        return kvr_yaml_fail(at, "a range contains more than the limit of %d values",
-                             KVR_RANGE_MAX);
+        return kvr_yaml_fail(
+            at, "the range from %g to %g with %s %g contains more than the limit of %d values",
+            r->from, r->to, r->times ? "factor" : "step", r->step, KVR_RANGE_MAX);
     /* the tolerance is needed because 0.1 + 0.1 + 0.1 is not exactly 0.3 */
     *n = (int)floor(k + 1e-9) + 1;
     return KVR_OK;

@@ -108,12 +108,17 @@ enum kvr_status kvr_resources_config(const char *name, int height, int width,
     sx = scale_of(c) * c->patch_w;
     if (height == 0)
         return KVR_OK;
-    if (c->is_lm || height % sy || width % sx) {
+    if (c->is_lm) {
         kvr_model_config_free(c);
-        return kvr_fail(
-            KVR_EINVAL,
-            "size %dx%d: model %s needs a height divisible by %d and a width divisible by %d",
-            height, width, name, sy, sx);
+        return kvr_fail(KVR_EINVAL, "size %dx%d: model %s is a language model without frames",
+                        height, width, name);
+    }
+    if (height % sy || width % sx) {
+        kvr_model_config_free(c);
+        return kvr_fail(KVR_EINVAL,
+                        "size %dx%d (height x width): model %s needs a height divisible by %d and "
+                        "a width divisible by %d",
+                        height, width, name, sy, sx);
     }
     c->latent_h = height / scale_of(c);
     c->latent_w = width / scale_of(c);
@@ -127,7 +132,8 @@ enum kvr_status kvr_resources_size(const char *text, int *height, int *width)
     if (sscanf(text, "%4dx%4d%n", height, width, &end) == 2 && text[end] == 0 && *height >= 1 &&
         *width >= 1 && *height <= MAX_SIDE && *width <= MAX_SIDE)
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "size '%s': need HEIGHTxWIDTH in pixels, as in 480x832", text);
+    return kvr_fail(KVR_EINVAL, "size '%s': need HEIGHTxWIDTH, each 1..%d pixels, as in 480x832",
+                    text, MAX_SIDE);
 }
 
 void kvr_resources_resize(struct kvr_geometry *g, const struct kvr_model_config *c)

@@ -15,7 +15,9 @@ static enum kvr_status read_rule(const struct kvr_yaml_node *n, bool include, st
     when = kvr_yaml_get(n, "when");
     reason = kvr_yaml_get(n, "reason");
     if (!when || !reason)
-        return kvr_yaml_fail(n, "a rule needs 'when' (a filter) and 'reason' (a text)");
+        return kvr_yaml_fail(
+            n, "the rule has no '%s'; a rule needs 'when' (a filter) and 'reason' (a text)",
+            when ? "reason" : "when");
     r->include = include;
     r->at = when;
     KVR_TRY(kvr_yaml_string(when, &r->when));
@@ -31,11 +33,13 @@ enum kvr_status kvr_rules_read(struct kvr_rules *r, const struct kvr_yaml_node *
         const struct kvr_yaml_node *n = kvr_yaml_get(root, keys[k]);
 
         if (n && n->kind != KVR_YAML_LIST)
-            return kvr_yaml_fail(n, "expected a list of rules, each {when, reason}");
+            return kvr_yaml_fail(n, "%s: need a list of rules {when, reason}, found %s", keys[k],
+                                 kvr_yaml_kind_name(n));
         capacity += n ? n->n : 0;
     }
     if (capacity > MAX_RULES)
-        return kvr_yaml_fail(root, "more than the limit of %d rules", MAX_RULES);
+        return kvr_yaml_fail(root, "exclude and include have %d rules, at most %d are allowed",
+                             capacity, MAX_RULES);
     r->rule = calloc((size_t)capacity + 1, sizeof *r->rule);
     if (!r->rule)
         return kvr_fail(KVR_ENOMEM, "config: out of memory");

@@ -139,7 +139,8 @@ static enum kvr_status read_row(struct kvr_setting_values *v, enum kvr_setting_i
     if (!n && !r->def)
         return KVR_OK;
     if (count < 1 || count > MAX_LIST)
-        return kvr_yaml_fail(n, "expected a list of 1..%d entries, got %d", MAX_LIST, count);
+        return kvr_yaml_fail(n, "%s: need a list of 1..%d values, got %d", r->name, MAX_LIST,
+                             count);
     v->value = calloc((size_t)count, sizeof *v->value);
     v->at = calloc((size_t)count, sizeof *v->at);
     if (!v->value || !v->at)
@@ -153,7 +154,7 @@ static enum kvr_status read_row(struct kvr_setting_values *v, enum kvr_setting_i
             v->value[i] = default_of(id);
         for (int j = 0; j < i; j++)
             if (same_value(v, r->type, i, j))
-                return kvr_yaml_fail(v->at[i], "'%s' is listed twice", v->at[i]->text);
+                return kvr_yaml_fail(v->at[i], "%s: '%s' is listed twice", r->name, v->at[i]->text);
     }
     return KVR_OK;
 }
@@ -216,13 +217,15 @@ enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KV
 
     *set = 0;
     if (n && n->kind != KVR_YAML_LIST)
-        return kvr_yaml_fail(n, "expected a list of axes, as in [frames, window]");
+        return kvr_yaml_fail(n, "zip: need a list of axes, as in [frames, window], found %s",
+                             kvr_yaml_kind_name(n));
     for (int i = 0; n && i < n->n; i++) {
         KVR_TRY(find_axis(n->item[i], &axis));
         if (length >= 0 && v[axis].n != length)
-            return kvr_yaml_fail(n->item[i],
-                                 "zip: '%s' has %d values, but the axes before it have %d",
-                                 kvr_setting_rows[axis].name, v[axis].n, length);
+            return kvr_yaml_fail(
+                n->item[i],
+                "zip: '%s' has %d values, but the axes before it have %d; need equal numbers",
+                kvr_setting_rows[axis].name, v[axis].n, length);
         length = v[axis].n;
         *set |= (uint64_t)1 << axis;
     }

@@ -22,9 +22,10 @@ static enum kvr_status check_id(const struct kvr_yaml_node *n, const char *id)
                                   "._-";
 
     if (strspn(id, allowed) != strlen(id) || strlen(id) > MAX_ID || id[0] == '.')
-        return kvr_yaml_fail(
-            n, "id '%s': need letters, digits, '.', '_' and '-', at most %d characters", id,
-            MAX_ID);
+        return kvr_yaml_fail(n,
+                             "'%s' has %zu characters; an id or a suite's name needs 1..%d "
+                             "letters, digits, '.', '_' or '-', and must not begin with '.'",
+                             id, strlen(id), MAX_ID);
     return KVR_OK;
 }
 
@@ -65,7 +66,7 @@ static enum kvr_status read_place(struct kvr_yaml *doc, const char *id, const ch
         file = kvr_yaml_get(at, "file");
         tensor = kvr_yaml_get(at, "tensor");
         if (!file)
-            return kvr_yaml_fail(at, "%s needs a key 'file'", what);
+            return kvr_yaml_fail(at, "%s: the map {file, tensor} has no key 'file'", what);
     }
     if (tensor)
         KVR_TRY(kvr_yaml_string(tensor, name));
@@ -268,13 +269,15 @@ static enum kvr_status read_shot(const struct kvr_yaml_node *n, bool last, const
     at = kvr_yaml_get(n, "text");
     chunks = kvr_yaml_get(n, "chunks");
     if (!at || (!chunks && !last))
-        return kvr_yaml_fail(n, "a shot needs %s", at ? "chunks" : "a text");
+        return kvr_yaml_fail(n, "the shot has no '%s'; only the last shot may omit 'chunks'",
+                             at ? "chunks" : "text");
     KVR_TRY(kvr_yaml_string(at, text));
     if (chunks)
         KVR_TRY(kvr_yaml_int(chunks, 1, 100000, &x));
     *n_chunks = (int)x;
     if (!(*text)[0] || strchr(*text, ';') || strchr(*text, '|'))
-        return kvr_yaml_fail(at, "a shot's text must not be empty or contain ';' or '|'");
+        return kvr_yaml_fail(at, "text '%.80s' of a shot: must not be empty or contain ';' or '|'",
+                             *text);
     return KVR_OK;
 }
 
@@ -288,8 +291,9 @@ static enum kvr_status read_shots(struct kvr_yaml *doc, const struct kvr_yaml_no
     int from = 0;
 
     if (list->kind != KVR_YAML_LIST || list->n == 0 || list->n > KVR_MAX_SHOTS)
-        return kvr_yaml_fail(list, "expected a list of 1..%d shots, each {text, chunks}",
-                             KVR_MAX_SHOTS);
+        return kvr_yaml_fail(
+            list, "shots: need a list of 1..%d shots {text, chunks}, found %s (%d elements)",
+            KVR_MAX_SHOTS, kvr_yaml_kind_name(list), list->n);
     for (int i = 0; i < list->n; i++) {
         const char *text;
         int n;
@@ -325,12 +329,15 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
     id = kvr_yaml_get(n, "id");
     text = kvr_yaml_get(n, "text");
     shots = kvr_yaml_get(n, "shots");
-    if (!id || (!text && !shots))
-        return kvr_yaml_fail(n, "a prompt lacks %s", id ? "a 'text' or 'shots'" : "an id");
-    if (text && shots)
-        return kvr_yaml_fail(shots, "a prompt has both 'text' and 'shots'; remove one of the two");
+    if (!id)
+        return kvr_yaml_fail(n, "the prompt has no 'id'");
     KVR_TRY(kvr_yaml_string(id, &p->id));
     KVR_TRY(check_id(id, p->id));
+    if (!text && !shots)
+        return kvr_yaml_fail(n, "prompt '%s' has neither 'text' nor 'shots'", p->id);
+    if (text && shots)
+        return kvr_yaml_fail(
+            shots, "prompt '%s' has both 'text' and 'shots'; remove one of the two", p->id);
     p->at = text ? text : shots;
     KVR_TRY(text ? kvr_yaml_string(text, &p->text) : read_shots(doc, shots, &p->text));
     word = kvr_yaml_get(n, "held_out");
@@ -353,8 +360,9 @@ enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_nod
     struct kvr_prompt_line *p;
 
     if (list->kind != KVR_YAML_LIST || list->n == 0 || list->n > MAX_PROMPTS)
-        return kvr_yaml_fail(list, "expected a list of 1..%d prompts, each {id, text}",
-                             MAX_PROMPTS);
+        return kvr_yaml_fail(
+            list, "prompts: need a list of 1..%d prompts {id, text}, found %s (%d elements)",
+            MAX_PROMPTS, kvr_yaml_kind_name(list), list->n);
     p = calloc((size_t)list->n, sizeof *p);
     if (!p)
         return kvr_fail(KVR_ENOMEM, "suite: out of memory while allocating %d prompts", list->n);
@@ -393,10 +401,12 @@ static enum kvr_status read_suite(struct kvr_suite *s, const char *path)
     long long v = 0;
 
     if (!root)
-        return kvr_fail(KVR_EINVAL, "%s: empty", path);
+        return kvr_fail(KVR_EINVAL, "%s: the suite is empty; need the keys 'name' and 'prompts'",
+                        path);
     KVR_TRY(kvr_yaml_keys(root, keys));
     if (!kvr_yaml_get(root, "name") || !kvr_yaml_get(root, "prompts"))
-        return kvr_yaml_fail(root, "a suite needs the keys 'name' and 'prompts'");
+        return kvr_yaml_fail(root, "the suite has no '%s'; need the keys 'name' and 'prompts'",
+                             kvr_yaml_get(root, "name") ? "prompts" : "name");
     KVR_TRY(kvr_yaml_string(kvr_yaml_get(root, "name"), &s->name));
     KVR_TRY(check_id(kvr_yaml_get(root, "name"), s->name));
     KVR_TRY(optional_text(root, "title", &s->title));

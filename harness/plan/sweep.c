@@ -267,7 +267,8 @@ static enum kvr_status over_settings(struct kvr_sweep *s, struct point *p)
     if (c->values[KVR_SET_frames].n == 0 && !p->suite->frames)
         return kvr_yaml_fail(
             kvr_yaml_root(c->doc),
-            "the sweep has no 'frames', and suite '%s' gives no default; add 'frames' to the sweep",
+            "the sweep has no 'frames', and suite '%s' gives no default; add 'frames' (number of "
+            "latent frames) to the sweep",
             p->suite->name);
     memset(p->index, 0, sizeof p->index);
     do {

@@ -11,7 +11,8 @@
 static enum kvr_status grow(struct kvr_sweep *s, struct kvr_cell **out)
 {
     if (s->n_cells == MAX_CELLS)
-        return kvr_fail(KVR_EINVAL, "%s: the sweep has more than the limit of %d cells",
+        return kvr_fail(KVR_EINVAL,
+                        "%s: the sweep has more than the limit of %d cells; shorten its lists",
                         s->config->path, MAX_CELLS);
     if ((s->n_cells & (s->n_cells - 1)) == 0) {
         size_t capacity = s->n_cells ? 2 * (size_t)s->n_cells : 1;
@@ -68,7 +69,9 @@ static enum kvr_status fit(struct kvr_sweep *s, struct kvr_cell *cell, const str
     if (!asked)
         return KVR_OK;
     if (c->is_lm)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: `fit` solves budgets only for video models", spec);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: `fit` needs a video model, but model %s is a language model", spec,
+                        p->model->name);
     return kvr_fit_cache_solve(&s->fits, m, p->model, p->set.model_layers, p->set.frames,
                                s->config->stopped, &cell->fit);
 }

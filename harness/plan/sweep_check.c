@@ -68,7 +68,8 @@ static enum kvr_status check_image(const struct point *p, char *why, size_t n)
         t ? kvr_image_check(t->height, t->width, t->path, p->facts->config) : KVR_OK;
 
     if (st == KVR_EUNSUPPORTED) {
-        snprintf(why, n, "model %s cannot begin with an image: there is no encoder for its latents",
+        snprintf(why, n,
+                 "model %s cannot begin with an image: kvreel has no encoder for its latents",
                  p->model->name);
         return KVR_OK;
     }
@@ -110,10 +111,10 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
             "and at most %d (context length in tokens of model %s)",
             p->prompt->id, p->set.frames, t->n, c->context_length, p->model->name);
     if (kvr_text_bins(&r, p->set.frames, NULL) == 0)
-        return kvr_yaml_fail(
-            t->at,
-            "prompt '%s': its text has %d tokens, fewer than a prefix of %d and a chunk of %d",
-            p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
+        return kvr_yaml_fail(t->at,
+                             "prompt '%s': the first %d tokens (frames) of its text are fewer than "
+                             "a prefix of %d and a chunk of %d",
+                             p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
     if (strcmp(p->set.kind, "probe") == 0)
         snprintf(
             why, n,
@@ -132,9 +133,11 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
         snprintf(why, n, "schedule %s, sampler %s: a language model has no denoising steps",
                  p->set.schedule, p->set.sampler);
     else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset > 0)
-        snprintf(why, n, "on_switch, shot_offset: a language model's text has no shots");
+        snprintf(why, n,
+                 "on_switch %s, shot_offset %d: a language model's text has no shots; omit both",
+                 p->set.on_switch, p->set.shot_offset);
     else if (p->set.jitter)
-        snprintf(why, n, "jitter: a language model has no noise");
+        snprintf(why, n, "jitter %d: a language model has no noise; omit jitter", p->set.jitter);
     return KVR_OK;
 }
 
@@ -172,18 +175,21 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
     else if (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0 ||
              p->set.model_steps)
         snprintf(why, n,
-                 "schedule, sampler, model_steps: cannot be set for a trace, because its forward "
-                 "passes are recorded");
+                 "schedule %s, sampler %s, model_steps %d: cannot be set for a trace, because the "
+                 "forward passes are recorded",
+                 p->set.schedule, p->set.sampler, p->set.model_steps);
     else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset >= 0)
-        snprintf(why, n, "on_switch, shot_offset: a trace has no shots");
+        snprintf(why, n, "on_switch %s, shot_offset %d: a trace has no shots; omit both",
+                 p->set.on_switch, p->set.shot_offset);
     else if (strcmp(p->set.decoder, "vae") != 0)
         snprintf(why, n, "decoder %s: a trace has no latents to decode", p->set.decoder);
     else if (strcmp(p->set.decoder_compute, "f32") != 0 || p->set.overlap_decode)
-        snprintf(why, n, "decoder_compute, overlap_decode: a trace has no latents to decode");
+        snprintf(why, n, "decoder_compute %s, overlap_decode %s: a trace has no latents to decode",
+                 p->set.decoder_compute, p->set.overlap_decode ? "true" : "false");
     else if (strcmp(p->set.compute, "f32") != 0)
         snprintf(why, n, "compute %s: a trace has no linear layers", p->set.compute);
     else if (p->set.jitter)
-        snprintf(why, n, "jitter: a trace has no noise");
+        snprintf(why, n, "jitter %d: a trace has no noise; omit jitter", p->set.jitter);
     else if (strcmp(p->set.device, "cpu") != 0 &&
              (i->layout.causal || i->layout.n_kv_heads != i->layout.n_heads))
         snprintf(why, n,
@@ -218,14 +224,15 @@ static enum kvr_status check_shots(const struct point *p)
 /* Fails if a trace or a language model is combined with settings that only video rollouts have. */
 static enum kvr_status check_no_video(const struct kvr_sweep *s, const struct point *p)
 {
+    const char *kind = p->model->trace ? "is a trace" : "is a language model";
+
     if (p->set.abba)
         return kvr_yaml_fail(s->config->values[KVR_SET_abba].at[0],
-                             "abba: %d: needs a video model, but model %s is a language model",
-                             p->set.abba, p->model->name);
+                             "abba %d: needs a video model, but %s %s", p->set.abba, p->model->name,
+                             kind);
     if (p->set.fps)
         return kvr_yaml_fail(s->config->values[KVR_SET_fps].at[0],
-                             "fps: needs a video model, but model %s is a language model",
-                             p->model->name);
+                             "fps true: needs a video model, but %s %s", p->model->name, kind);
     return KVR_OK;
 }
 
@@ -280,7 +287,7 @@ enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p
     KVR_TRY(check_truth(p));
     if (p->prompt->truth && !c->latent_is_rgb) {
         snprintf(why, n,
-                 "model %s cannot continue given frames: there is no encoder for its latents",
+                 "model %s cannot continue given frames: kvreel has no encoder for its latents",
                  p->model->name);
         return KVR_OK;
     }

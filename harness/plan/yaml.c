@@ -76,8 +76,15 @@ enum kvr_status(kvr_yaml_fail)(const struct kvr_yaml_node *n, const char *fmt, .
     return kvr_fail(KVR_EINVAL, "%s:%d:%d: %s", n->file, n->line, n->column, text);
 }
 
-static enum kvr_status fail_at(const struct builder *b, yaml_mark_t m, const char *what)
+__attribute__((format(printf, 3, 4))) static enum kvr_status
+fail_at(const struct builder *b, yaml_mark_t m, const char *fmt, ...)
 {
+    char what[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
     return kvr_fail(KVR_EINVAL, "%s:%zu:%zu: %s", b->file, m.line + 1, m.column + 1, what);
 }
 
@@ -91,7 +98,8 @@ static enum kvr_status next_event(struct builder *b, yaml_event_t *e)
         return kvr_fail(KVR_EINVAL, "%s: %s at byte %zu", b->file,
                         b->parser.problem ? b->parser.problem : "unreadable",
                         b->parser.problem_offset);
-    return fail_at(b, b->parser.problem_mark, b->parser.problem ? b->parser.problem : "not YAML");
+    return fail_at(b, b->parser.problem_mark, "%s",
+                   b->parser.problem ? b->parser.problem : "not YAML");
 }
 
 static struct kvr_yaml_node *new_node(struct builder *b, enum kvr_yaml_kind kind, yaml_mark_t m)
@@ -175,7 +183,8 @@ static enum kvr_status build_scalar(struct builder *b, const yaml_event_t *e,
     struct anchor *a;
 
     if (e->data.scalar.tag)
-        return fail_at(b, e->start_mark, "YAML tags are not supported");
+        return fail_at(b, e->start_mark, "YAML tag '%.200s' is not supported; remove the tag",
+                       (const char *)e->data.scalar.tag);
     if (memchr(s, 0, n))
         return fail_at(b, e->start_mark, "a value contains a NUL character");
     node = new_node(b, KVR_YAML_SCALAR, e->start_mark);
@@ -199,9 +208,10 @@ static enum kvr_status build_alias(struct builder *b, const yaml_event_t *e,
     for (a = b->anchors; a && strcmp(a->name, name) != 0; a = a->next)
         ;
     if (!a)
-        return fail_at(b, e->start_mark, "the alias refers to an unknown anchor");
+        return fail_at(b, e->start_mark, "alias *%.200s refers to an unknown anchor", name);
     if (a->open)
-        return fail_at(b, e->start_mark, "the alias is inside the anchor that it refers to");
+        return fail_at(b, e->start_mark, "alias *%.200s is inside its own anchor &%.200s", name,
+                       name);
     copy = doc_alloc(b->doc, sizeof *copy);
     if (!copy)
         return no_memory();
@@ -260,9 +270,12 @@ static enum kvr_status build_collection(struct builder *b, const yaml_event_t *e
     struct anchor *a;
 
     if (tag)
-        return fail_at(b, e->start_mark, "YAML tags are not supported");
+        return fail_at(b, e->start_mark, "YAML tag '%.200s' is not supported; remove the tag",
+                       (const char *)tag);
     if (depth >= KVR_YAML_MAX_DEPTH)
-        return fail_at(b, e->start_mark, "nested too deeply");
+        return fail_at(b, e->start_mark,
+                       "lists and maps are nested deeper than the limit of %d levels",
+                       KVR_YAML_MAX_DEPTH);
     node = new_node(b, map ? KVR_YAML_MAP : KVR_YAML_LIST, e->start_mark);
     if (!node)
         return no_memory();
@@ -296,7 +309,7 @@ static enum kvr_status build(struct builder *b, yaml_event_t *e, int depth,
     case YAML_MAPPING_START_EVENT:
         return build_collection(b, e, depth, out);
     default:
-        return fail_at(b, e->start_mark, "not a value");
+        return fail_at(b, e->start_mark, "need a scalar, a list or a map");
     }
 }
 
@@ -478,7 +491,7 @@ enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment)
     if (!key->file)
         return no_memory();
     if (!value)
-        return kvr_yaml_fail(key, "no value");
+        return kvr_yaml_fail(key, "no value after '='; need key=value");
     clear_location(value);
     return set_entry(y, key, value);
 }
@@ -521,22 +534,34 @@ const char *kvr_yaml_kind_name(const struct kvr_yaml_node *n)
     return names[n->kind];
 }
 
+static enum kvr_status unknown_key(const struct kvr_yaml_node *key, const char *const *allowed)
+{
+    const char *near = kvr_nearest(key->text, allowed);
+    char list[320] = "";
+    size_t n = 0;
+    int i;
+
+    if (near)
+        return kvr_yaml_fail(key, "'%s' is not a known key; did you mean '%s'?", key->text, near);
+    for (i = 0; allowed[i] && n + 64 < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", allowed[i]);
+    return kvr_yaml_fail(key, "'%s' is not a known key; need one of %s%s", key->text, list,
+                         allowed[i] ? ", ..." : "");
+}
+
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed)
 {
     if (n->kind != KVR_YAML_MAP)
         return kvr_yaml_fail(n, "expected a map of keys, found %s", kvr_yaml_kind_name(n));
     for (int i = 0; i < n->n; i++) {
         const char *word = n->key[i]->text;
-        const char *near;
         int j = 0;
 
         while (allowed[j] && strcmp(allowed[j], word) != 0)
             j++;
         if (allowed[j] || strncmp(word, KVR_YAML_EXTENSION, strlen(KVR_YAML_EXTENSION)) == 0)
             continue;
-        near = kvr_nearest(word, allowed);
-        return kvr_yaml_fail(n->key[i], "'%s' is not a known key%s%s%s", word,
-                             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        return unknown_key(n->key[i], allowed);
     }
     return KVR_OK;
 }
@@ -546,7 +571,7 @@ enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out)
     if (n->kind != KVR_YAML_SCALAR)
         return kvr_yaml_fail(n, "expected text, found %s", kvr_yaml_kind_name(n));
     if (!n->text[0] || (!n->quoted && (!strcmp(n->text, "~") || !strcmp(n->text, "null"))))
-        return kvr_yaml_fail(n, "expected text, found nothing");
+        return kvr_yaml_fail(n, "expected text, found an empty value");
     *out = n->text;
     return KVR_OK;
 }

@@ -59,7 +59,11 @@ static const struct kvr_column columns[] = {
     { .name = "device_bytes", .head = "pool", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "nvml_bytes", .head = "NVML", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "context_bytes", .head = "context", .unit = "(MiB)", .scale = MIB, .digits = 1 },
-    { .name = "beyond_bytes", .head = "neither", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "beyond_bytes",
+      .head = "outside pool and context",
+      .unit = "(MiB)",
+      .scale = MIB,
+      .digits = 1 },
     { .name = "memory_says", .head = "pool and NVML", .digits = -1 },
     { .name = "kv_bytes", .head = "KV", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "meta_bytes", .head = "META", .unit = "(MiB)", .scale = MIB, .digits = 1 },
@@ -74,7 +78,7 @@ static const struct kvr_column columns[] = {
     { .name = "runtime_ratio", .head = "to BF16", .unit = "(x)", .digits = 2 },
     { .name = "ratio_lo", .head = "from", .unit = "(x)", .digits = 3 },
     { .name = "ratio_hi", .head = "to", .unit = "(x)", .digits = 3 },
-    { .name = "ratio_codes", .head = "no pairs:", .digits = -1 },
+    { .name = "ratio_codes", .head = "why no ratio", .digits = -1 },
     COST_PUBLISHED_RUNTIME,
     { .name = "encode_s", .head = "encode", .unit = "(s)", .digits = 2 },
     { .name = "decode_s", .head = "decode", .unit = "(s)", .digits = 2 },
@@ -90,7 +94,7 @@ static const struct kvr_column columns[] = {
       .digits = 2 },
     { .name = "fps_vae_seen", .head = "with the VAE", .unit = "(frames/s)", .digits = 2 },
     { .name = "fps_taehv_seen", .head = "with TAEHV", .unit = "(frames/s)", .digits = 2 },
-    { .name = "fps_missing", .head = "no frames/s:", .digits = -1 },
+    { .name = "fps_missing", .head = "why no frames/s", .digits = -1 },
     { .name = "n", .digits = -1 },
     { .name = "settings", .digits = -1 },
 };
@@ -139,7 +143,9 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
 
     KVR_TRY(kvr_settings_read_json(&set, spec, "cost"));
     if (set.evict)
-        return kvr_fail(KVR_EUNSUPPORTED, "cost: cannot predict cells with evict: true");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "cost: memory of cells with `evict: true` cannot be predicted; set evict: false");
     run.latent_frames = set.frames;
     kvr_path_find(set.path, &run.path);
     kvr_attend_find(set.attend, &run.attend);

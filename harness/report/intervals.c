@@ -309,8 +309,9 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
  * maximum. */
 static enum kvr_status note_extremes(struct kvr_table *t, bool extremes)
 {
-    return extremes ? kvr_table_note(t, "runtimes of fewer than 6 runs: minimum and maximum")
-                    : KVR_OK;
+    return extremes
+               ? kvr_table_note(t, "interval of fewer than 6 runtimes: their minimum and maximum")
+               : KVR_OK;
 }
 
 static enum kvr_status make_noted(struct kvr_table **out, const char *db_path, const char *sql,

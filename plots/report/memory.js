@@ -12,7 +12,7 @@ function memoryChart(c, top, w) {
   const p = PASSES.get(c.key), mem = MEM.get(c.key);
   if (!p || !mem) return h("p", {}, c.method + ": no trace (" + c.outcome + ")");
   const off = $("m-weights").checked ? 0 : mem.WEIGHTS || 0, peak = (c.peak - off) / MiB, ht = 300;
-  const f = frame({ w, h: ht, right: 96, x: { lo: 0, hi: p.n - 1, whole: true, label: "pass of the model" }, y: { lo: 0, hi: top * 1.08, label: off ? "MiB without weights" : "MiB" }, title: "Memory of " + c.method + " by tag" });
+  const f = frame({ w, h: ht, right: 96, x: { lo: 0, hi: p.n - 1, whole: true, label: "forward pass of the model" }, y: { lo: 0, hi: top * 1.08, label: off ? "MiB without weights" : "MiB" }, title: "Memory of " + c.method + " by tag" });
   let base = Array(p.n).fill(0);
   for (const [tag, colour] of shownTags()) {
     const v = passSeries(p, tag), next = base.map((b, i) => b + v[i] / MiB);
@@ -55,7 +55,7 @@ function drawMemory() {
   const drawn = cells.filter(c => method(c.method)), wide = widthOf($("m-kv"));
   if (!drawn.length) { put($("m-kv")); return; }
   const hi = Math.max(...drawn.flatMap(cacheBytes)) / MiB, n = Math.max(...drawn.map(c => PASSES.get(c.key).n));
-  const f = frame({ w: wide, h: 300, right: wide > 560 ? 190 : 20, x: { lo: 0, hi: n - 1, whole: true, label: "pass of the model" }, y: { lo: 0, hi: hi * 1.05, label: "KV and META (MiB)" }, title: "Bytes of the cache" });
+  const f = frame({ w: wide, h: 300, right: wide > 560 ? 190 : 20, x: { lo: 0, hi: n - 1, whole: true, label: "forward pass of the model" }, y: { lo: 0, hi: hi * 1.05, label: "KV and META (MiB)" }, title: "Bytes of the cache" });
   const picks = new Set([$("m-method").value, state.picked, base && base.method].filter(Boolean)), ends = [];
   for (const c of [...drawn].sort((a, b) => picks.has(a.method) - picks.has(b.method))) {
     const v = cacheBytes(c), on = picks.has(c.method);

@@ -72,9 +72,9 @@ check "calls them verified" grep -q 'a.kvresult, a package, verified' one/index.
 sed 's/frames: 3/frames: 6/; s/prompts: 7/prompts: 1/; s/, RTN_INT4.*/, RTN_INT4]/' s.yaml >t.yaml
 exits 0 "a second sweep" run t.yaml --db a.db -o out -q
 exits 2 "no sweep is named" submit-result --db a.db -o b.kvresult
-says "both are listed" '2 sweeps; choose one with --sweep: (s|t) .*(s|t) '
+says "both are listed" '2 sweeps match; choose one with --sweep: (s|t) .*(s|t) '
 exits 2 "another is named" submit-result --db a.db -o b.kvresult --sweep u
-says "as well" "no sweep 'u'; it holds"
+says "as well" "no sweep 'u'; the database has"
 exits 0 "one is named" submit-result --db a.db -o t.kvresult --sweep t --json
 json "and packed alone" '.cells < 10'
 exits 0 "the other" submit-result --db a.db -o s.kvresult --sweep s --json

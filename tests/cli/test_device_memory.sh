@@ -37,7 +37,7 @@ check "the rollout's is the cell's" test "$(t a.db "SELECT value = device_bytes 
 check "what neither explains" test "$(t a.db "SELECT beyond_bytes + device_bytes + context_bytes = nvml_bytes AND
     nvml_bytes = 160 * $MiB AND context_bytes = 100 * $MiB FROM cells_wide")" = 1
 exits 0 "the cost table" report --db a.db --table cost
-prints "has pool and NVML" 'pool \(MiB\) +NVML \(MiB\) +context \(MiB\) +neither \(MiB\)'
+prints "has pool and NVML" 'pool \(MiB\) +NVML \(MiB\) +context \(MiB\) +outside pool and context \(MiB\)'
 exits 0 "for programs" report --db a.db --table cost --format json
 json "the difference is named" '.[0].memory_says | test("^[0-9.]+ % of NVML is in neither: modules, workspaces of libraries$")'
 pool=$(t a.db 'SELECT device_bytes FROM cell')

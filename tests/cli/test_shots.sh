@@ -42,7 +42,7 @@ exits 2 "shots longer than the video" run shots.yaml --db x.db --out x -s frames
 says "are told" "@2"
 sweep bad.yaml "[{id: cut, shots: [{text: $one}, {text: a small white square}]}]"
 exits 2 "a shot without chunks" run bad.yaml --db x.db --out x
-says "is told" "a shot needs chunks"
+says "is told" "the shot has no .chunks."
 sweep bad.yaml "[{id: cut, text: $one, shots: [{text: $one}]}]"
 exits 2 "a text and shots" run bad.yaml --db x.db --out x
 says "is told" "has both"

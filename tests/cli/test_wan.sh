@@ -248,7 +248,7 @@ cd "$root" || exit 1
 
 exits 0 "a folder of a config alone" model check models/wan-1.3b --json
 json "lists what it lacks, with sizes" '(.missing | length) == 4 and (.missing[0] | test("^self_forcing_dmd.pt: network, about 5413.0 MiB$"))
-    and (.missing[2] | test("^models_t5_umt5-xxl-enc-bf16.pth: text encoder, about 10835.5 MiB; without it only prompts with embeddings$"))'
+    and (.missing[2] | test("^models_t5_umt5-xxl-enc-bf16.pth: text encoder, about 10835.5 MiB; without it only prompts with embeddings can run$"))'
 exits 0 "in words, its name completed by a shell" model check models/wan-1.3b/
 prints "the folder by its name" '^wan-1.3b: folder without weights$'
 prints "where each file belongs" '^missing: google/umt5-xxl/spiece.model: tokenizer, about 4.3 MiB; '

@@ -80,8 +80,8 @@ END_TEST
 static const struct refused {
     const char *metrics, *says;
 } refused[] = {
-    { "  - {name: x}\n", "a.yaml:5:5: missing key 'command'" },
-    { "  - {command: ' '}\n", "an empty command" },
+    { "  - {name: x}\n", "a.yaml:5:5: a metric command needs the key 'command'" },
+    { "  - {command: ' '}\n", "'command' is empty" },
     { "  - {command: x, name: psnr}\n", "'psnr' is the name of a built-in metric" },
     { "  - {command: x, name: a.b}\n", "'a.b': need a name of 1..63 letters" },
     { "  - {command: x}\n  - {command: x}\n", "two metric commands have the name 'x'" },
@@ -90,7 +90,7 @@ static const struct refused {
     { "  - {command: x, sandbox: bwrap}\n", "sandbox 'bwrap': expected best or none" },
     { "  - {command: x, scores: [sandbox]}\n", "'sandbox' is reserved" },
     { "  - {comand: x}\n", "comand" },
-    { "  - {command: x, scores: []}\n", "expected a list of 1.." },
+    { "  - {command: x, scores: []}\n", "scores: need a list of 1.." },
 };
 enum { N_REFUSED = sizeof refused / sizeof refused[0] };
 

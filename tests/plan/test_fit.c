@@ -134,7 +134,7 @@ static const struct {
       { { "group", "fit 3" } },
       1,
       KVR_EUNSUPPORTED,
-      "3 bits per element; the smallest needs 4" },
+      "3 bits per element; the smallest encoding needs 4" },
     { "INT8_PTH",
       { { "bits", "fit 8" }, { "scale", "one" } },
       2,

@@ -150,7 +150,7 @@ static const struct {
     { "truth: none.safetensors, given: 6", "c.yaml:6:" },
     { "truth: none.safetensors, given: 6", "none.safetensors" },
     { "truth: {file: t.safetensors, tensor: zz}, given: 6", "zz" },
-    { "truth: {tensor: a}, given: 6", "truth needs a key 'file'" },
+    { "truth: {tensor: a}, given: 6", "truth: the map {file, tensor} has no key 'file'" },
     { "truth: {file: t.safetensors, tensr: a}, given: 6", "tensr" },
     { "truth: t.safetensors", "prompt 'a' has 'truth' without 'given'" },
     { "given: 6", "prompt 'a' has 'given' without 'truth'" },

@@ -26,7 +26,7 @@ def futile: .verdict == "futile";
 # `why` of a ratio of runtimes on one GPU is "ratio of runtimes on one GPU: CARD, REMARK". One sentence for each card.
 def card_times: map(select(.why // "" | startswith("ratio of runtimes on one GPU: ")) |
         . + (.why | capture("GPU: (?<card>[^,]*), (?<remark>.*)$"))) | group_by(.card)[] |
-    "Ratios of times on \(.[0].card); drawn weights are random: " + (group_by(.remark) | map("\(ids) (\(.[0].remark))") | join("; ")) + ".";
+    "Ratios of times on \(.[0].card): " + (group_by(.remark) | map("\(ids) (\(.[0].remark))") | join("; ")) + ".";
 # `why` is "needs THINGS; REMARK; settled by: COMMAND", with or without the remark.
 def command: .why | capture("settled by: (?<c>.*)$").c;
 def needs: .why | capture("^needs (?<n>.*?); ").n;

@@ -3,7 +3,9 @@
 #include "harness/files/weights/zip.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +35,18 @@ static bool signature(const unsigned char *p, char a, char b)
     return p[0] == 'P' && p[1] == 'K' && p[2] == a && p[3] == b;
 }
 
-static enum kvr_status refuse(const char *where, const char *why)
+static const char several_disks[] =
+    "the archive is split over several disks; need an archive in one file";
+
+__attribute__((format(printf, 2, 3))) static enum kvr_status refuse(const char *where,
+                                                                    const char *fmt, ...)
 {
+    char why[256];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
     return kvr_fail(KVR_EFORMAT, "%s: zip: %s", where, why);
 }
 
@@ -52,15 +64,20 @@ static enum kvr_status read_end64(struct end *e, const char *where, const unsign
     const unsigned char *p;
 
     if (kvr_little_endian(locator + 4, 4) != 0 || kvr_little_endian(locator + 16, 4) > 1)
-        return refuse(where, "more than one disk");
+        return refuse(where, "%s", several_disks);
     if (at > locator_at || locator_at - at < END64_BYTES || !signature(bytes + at, 6, 6))
-        return refuse(where, "no ZIP64 end record where its locator points");
+        return refuse(where,
+                      "the ZIP64 locator points to byte %" PRIu64
+                      ", but no ZIP64 end record begins there",
+                      at);
     p = bytes + at;
     if (kvr_little_endian(p + 4, 8) != locator_at - at - 12)
-        return refuse(where, "the ZIP64 end record's size is wrong");
+        return refuse(where,
+                      "the ZIP64 end record states a size of %" PRIu64 " bytes, but has %" PRIu64,
+                      kvr_little_endian(p + 4, 8), locator_at - at - 12);
     if (kvr_little_endian(p + 16, 4) != 0 || kvr_little_endian(p + 20, 4) != 0 ||
         kvr_little_endian(p + 24, 8) != kvr_little_endian(p + 32, 8))
-        return refuse(where, "more than one disk");
+        return refuse(where, "%s", several_disks);
     if (!agrees(e->n_records, 0xffff, kvr_little_endian(p + 32, 8)) ||
         !agrees(e->dir_bytes, 0xffffffff, kvr_little_endian(p + 40, 8)) ||
         !agrees(e->dir_begin, 0xffffffff, kvr_little_endian(p + 48, 8)))
@@ -78,15 +95,19 @@ static enum kvr_status read_end(struct end *e, const char *where, const unsigned
 
     *e = (struct end){ 0 };
     if (n < END_BYTES || !signature(bytes + n - END_BYTES, 5, 6))
-        return refuse(where,
-                      "no end record in the last 22 bytes: the file is truncated or has a comment");
+        return refuse(
+            where,
+            "the last %d of the file's %zu bytes are not an end record: the file is truncated, "
+            "has a comment or is no ZIP archive",
+            (int)END_BYTES, n);
     p = bytes + n - END_BYTES;
     if (kvr_little_endian(p + 20, 2) != 0)
         return refuse(where,
-                      "the end record has a comment length above 0, but no comment follows it");
+                      "the end record states a comment of %" PRIu64 " bytes, but none follows",
+                      kvr_little_endian(p + 20, 2));
     if (kvr_little_endian(p + 4, 2) != 0 || kvr_little_endian(p + 6, 2) != 0 ||
         kvr_little_endian(p + 8, 2) != kvr_little_endian(p + 10, 2))
-        return refuse(where, "more than one disk");
+        return refuse(where, "%s", several_disks);
     *e = (struct end){ kvr_little_endian(p + 10, 2), kvr_little_endian(p + 12, 4),
                        kvr_little_endian(p + 16, 4), n - END_BYTES };
     if (n >= END_BYTES + LOCATOR_BYTES && signature(p - LOCATOR_BYTES, 6, 7))
@@ -98,10 +119,11 @@ static enum kvr_status read_end(struct end *e, const char *where, const unsigned
                         ", but must end where its end record begins, at byte %" PRIu64,
                         where, e->dir_bytes, e->dir_begin, e->dir_end);
     if (e->n_records > MAX_RECORDS || e->n_records > e->dir_bytes / ENTRY_BYTES)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: zip: %" PRIu64 " records do not fit in a central directory of %" PRIu64
-                        " bytes (at most %d are read)",
-                        where, e->n_records, e->dir_bytes, MAX_RECORDS);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: zip: %" PRIu64 " records do not fit in a central directory of %" PRIu64
+            " bytes: each needs at least %d bytes, and at most %d records are supported",
+            where, e->n_records, e->dir_bytes, (int)ENTRY_BYTES, MAX_RECORDS);
     return KVR_OK;
 }
 
@@ -133,11 +155,15 @@ static bool read_extra64(const unsigned char *p, size_t n, uint64_t *field[3])
     return n == 0;
 }
 
-static enum kvr_status refuse_record(const char *where, const struct kvr_zipfile_record *r,
-                                     const char *why)
+__attribute__((format(printf, 3, 4))) static enum kvr_status
+refuse_record(const char *where, const struct kvr_zipfile_record *r, const char *fmt, ...)
 {
-    char shown[KVR_PRINTABLE];
+    char shown[KVR_PRINTABLE], why[256];
+    va_list ap;
 
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
     return kvr_fail(KVR_EFORMAT, "%s: zip: record '%s': %s", where,
                     kvr_printable(shown, r->name, r->n_name), why);
 }
@@ -150,21 +176,29 @@ static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *wher
 
     if (r->begin > dir_begin || dir_begin - r->begin < LOCAL_BYTES ||
         !signature(bytes + r->begin, 3, 4))
-        return refuse_record(where, r, "no local header where the directory points");
+        return refuse_record(where, r,
+                             "no local header begins at byte %" PRIu64
+                             ", to which the central directory points",
+                             r->begin);
     p = bytes + r->begin;
     head = LOCAL_BYTES + kvr_little_endian(p + 26, 2) + kvr_little_endian(p + 28, 2);
     if (head > dir_begin - r->begin || n_data > dir_begin - r->begin - head)
         return refuse_record(where, r,
-                             "its data extends beyond the start of the central directory");
+                             "the %" PRIu64 " bytes of its data extend beyond byte %" PRIu64
+                             ", where the central directory begins",
+                             n_data, dir_begin);
     if (kvr_little_endian(p + 26, 2) != r->n_name ||
         memcmp(p + LOCAL_BYTES, r->name, r->n_name) != 0)
-        return refuse_record(where, r,
-                             "its names in the local header and the central directory differ");
-    if (kvr_little_endian(p + 8, 2) != 0 ||
-        (kvr_little_endian(p + 6, 2) & (FLAG_ENCRYPTED | FLAG_STRONG)))
         return refuse_record(
             where, r,
-            "compressed or encrypted according to its local header; neither is supported");
+            "the name in its local header differs from this name in the central directory");
+    if (kvr_little_endian(p + 8, 2) != 0 ||
+        (kvr_little_endian(p + 6, 2) & (FLAG_ENCRYPTED | FLAG_STRONG)))
+        return refuse_record(where, r,
+                             "its local header has compression method %" PRIu64
+                             " and flags 0x%" PRIx64
+                             "; need method 0 (uncompressed) and no encryption",
+                             kvr_little_endian(p + 8, 2), kvr_little_endian(p + 6, 2));
     r->data = p + head;
     r->n = n_data;
     return KVR_OK;
@@ -181,9 +215,10 @@ static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *wher
 
     *used = 0;
     if (left < ENTRY_BYTES || !signature(p, 1, 2))
-        return refuse(
-            where,
-            "a directory entry is truncated or does not begin with the signature of an entry");
+        return refuse(where,
+                      "the central directory's entry at byte %" PRIu64
+                      " is truncated or does not begin with the signature of an entry",
+                      (uint64_t)(p - bytes));
     flags = kvr_little_endian(p + 8, 2);
     method = kvr_little_endian(p + 10, 2);
     packed = kvr_little_endian(p + 20, 4);
@@ -194,19 +229,26 @@ static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *wher
     *used = ENTRY_BYTES + r->n_name + n_extra + kvr_little_endian(p + 32, 2);
     r->name = p + ENTRY_BYTES;
     if (*used > left)
-        return refuse(where, "a directory entry extends beyond the directory");
+        return refuse(where,
+                      "the central directory's entry at byte %" PRIu64 " has %" PRIu64
+                      " bytes, but only %" PRIu64 " are left in the directory",
+                      (uint64_t)(p - bytes), *used, left);
     if (!read_extra64(r->name + r->n_name, n_extra, fields))
         return refuse_record(where, r, "its extra field in the central directory is malformed");
     if (flags & (FLAG_ENCRYPTED | FLAG_STRONG | FLAG_MASKED))
-        return refuse_record(where, r, "encrypted");
+        return refuse_record(where, r, "encrypted, which is not supported");
     if (method != 0)
         return refuse_record(where, r,
-                             "compressed; need an uncompressed record, as torch.save writes it");
+                             "compression method %" PRIu64
+                             "; need method 0 (uncompressed), as torch.save writes it",
+                             method);
     if (packed != size)
         return refuse_record(where, r,
-                             "uncompressed, but its compressed and uncompressed sizes differ");
+                             "uncompressed, but its compressed size (%" PRIu64
+                             " bytes) and uncompressed size (%" PRIu64 " bytes) differ",
+                             packed, size);
     if (kvr_little_endian(p + 34, 2) != 0)
-        return refuse_record(where, r, "on another disk");
+        return refuse_record(where, r, "%s", several_disks);
     return read_local(r, where, bytes, dir_begin, size);
 }
 
@@ -233,12 +275,15 @@ static enum kvr_status check_records(struct kvr_zipfile *z, const char *where,
         const struct kvr_zipfile_record *a = &z->records[i - 1], *b = &z->records[i];
 
         if ((uint64_t)(a->data - bytes) + a->n > b->begin)
-            return refuse_record(where, b, "overlaps another");
+            return refuse_record(where, b,
+                                 "begins at byte %" PRIu64
+                                 ", within the record before it, which ends at byte %" PRIu64,
+                                 b->begin, (uint64_t)(a->data - bytes) + a->n);
     }
     qsort(z->records, z->n, sizeof *z->records, by_name);
     for (size_t i = 1; i < z->n; i++)
         if (by_name(&z->records[i - 1], &z->records[i]) == 0)
-            return refuse_record(where, &z->records[i], "is there twice");
+            return refuse_record(where, &z->records[i], "two records have this name");
     return KVR_OK;
 }
 
@@ -257,7 +302,10 @@ static enum kvr_status read_records(struct kvr_zipfile *z, const char *where,
         at += used;
     }
     if (at != e->dir_end)
-        return refuse(where, "bytes between the central directory's last entry and its end record");
+        return refuse(where,
+                      "%" PRIu64 " bytes lie between the central directory's last entry and its "
+                      "end record",
+                      e->dir_end - at);
     return check_records(z, where, bytes);
 }
 

@@ -74,7 +74,8 @@ static enum kvr_status note_count(const struct kvr_ledger *l, struct kvr_table *
         return KVR_OK;
     snprintf(
         note, sizeof note,
-        "the undecided claim that is cheapest to settle is %s: about %.0f more prompts, %.0f s",
+        "the undecided claim that needs the least time is %s: about %.0f more prompts, %.0f s of "
+        "runtime",
         c->id, c->n_needed - c->s.n, c->cost_s);
     return kvr_table_note(t, note);
 }

@@ -101,11 +101,11 @@ void kvr_claim_judge_card(struct kvr_claim *c)
     snprintf(c->shown, sizeof c->shown, "%.120s%s%.120s %s %g", c->card.of,
              *c->card.than ? " / " : "", c->card.than, c->card.above ? "above" : "below",
              c->card.bound);
-    snprintf(c->why, sizeof c->why, "%s: %s, %d session%s, drawn weights",
+    snprintf(c->why, sizeof c->why, "%s: %s, %d session%s, random weights",
              *c->card.than ? "ratio of runtimes on one GPU" : "measured on that GPU", c->card.gpu,
              c->card.n, c->card.n > 1 ? "s" : "");
     n = strlen(c->why);
     if (before != KVR_CLAIM_OPEN)
-        snprintf(c->why + n, sizeof c->why - n, "; on %s: %s (%d prompts)", c->timed_on,
+        snprintf(c->why + n, sizeof c->why - n, "; verdict on %s: %s (%d prompts)", c->timed_on,
                  kvr_claim_verdict_names[before], c->s.n);
 }

@@ -97,8 +97,8 @@ static void say_open(struct kvr_claim *c, int most)
                  "decide",
                  c->s.n);
     else
-        snprintf(c->why, sizeof c->why, "%d prompts, about %.0f are needed%s", c->s.n, c->n_needed,
-                 c->n_needed > most ? ", more than there are" : "");
+        snprintf(c->why, sizeof c->why, "%d prompts, about %.0f are needed (%d are available)",
+                 c->s.n, c->n_needed, most);
     if (c->n_needed > most && c->s.n >= KVR_CLAIMS_FUTILE_AFTER)
         c->verdict = KVR_CLAIM_FUTILE;
 }

@@ -22,8 +22,9 @@ static enum kvr_status number_of(const struct kvr_yaml_node *map, const char *ke
         return KVR_OK;
     KVR_TRY(kvr_yaml_string(n, &text));
     *out = strtod(text, &end);
-    return *end || end == text || !isfinite(*out) ? kvr_yaml_fail(n, "%s: must be a number", key)
-                                                  : KVR_OK;
+    return *end || end == text || !isfinite(*out)
+               ? kvr_yaml_fail(n, "%s: need a finite number, got '%s'", key, text)
+               : KVR_OK;
 }
 
 static enum kvr_status text_of(const struct kvr_yaml_node *map, const char *key, const char *other,
@@ -33,7 +34,7 @@ static enum kvr_status text_of(const struct kvr_yaml_node *map, const char *key,
 
     *out = other;
     if (!n && !other)
-        return kvr_yaml_fail(map, "no '%s'", key);
+        return kvr_yaml_fail(map, "the key '%s' is missing", key);
     return n ? kvr_yaml_string(n, out) : KVR_OK;
 }
 
@@ -64,7 +65,8 @@ double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric)
 static enum kvr_status read_margins(const struct kvr_yaml_node *map)
 {
     if (map && map->kind != KVR_YAML_MAP)
-        return kvr_yaml_fail(map, "margins: need a map from metric names to numbers");
+        return kvr_yaml_fail(map, "margins: need a map from metric names to numbers, found %s",
+                             kvr_yaml_kind_name(map));
     for (int i = 0; map && i < map->n; i++) {
         double x;
 
@@ -82,7 +84,8 @@ static enum kvr_status check_texts(const struct kvr_yaml_node *map, const char *
     const char *text;
 
     if (map && map->kind != KVR_YAML_MAP)
-        return kvr_yaml_fail(map, "%s: need a map from names to values", key);
+        return kvr_yaml_fail(map, "%s: need a map from names to values, found %s", key,
+                             kvr_yaml_kind_name(map));
     for (int i = 0; map && i < map->n; i++)
         KVR_TRY(kvr_yaml_string(map->item[i], &text));
     return KVR_OK;
@@ -94,7 +97,8 @@ static enum kvr_status read_methods(const struct kvr_yaml_node *map)
     const char *text;
 
     if (map && map->kind != KVR_YAML_MAP)
-        return kvr_yaml_fail(map, "methods: need a map from labels to {method, options}");
+        return kvr_yaml_fail(map, "methods: need a map from labels to {method, options}, found %s",
+                             kvr_yaml_kind_name(map));
     for (int i = 0; map && i < map->n; i++) {
         KVR_TRY(kvr_yaml_keys(map->item[i], keys));
         KVR_TRY(text_of(map->item[i], "method", NULL, &text));
@@ -115,7 +119,8 @@ static enum kvr_status margin_of(const struct kvr_ledger *l, struct kvr_claim *c
 {
     KVR_TRY(number_of(n, "margin", kvr_ledger_margin(l, c->metric), &c->fixed));
     return c->fixed >= 0 ? KVR_OK
-                         : kvr_yaml_fail(kvr_yaml_get(n, "margin"), "margin: must be 0 or more");
+                         : kvr_yaml_fail(kvr_yaml_get(n, "margin"), "margin: %g, must be 0 or more",
+                                         c->fixed);
 }
 
 static enum kvr_status read_pair(const struct kvr_ledger *l, struct kvr_claim *c,
@@ -141,7 +146,7 @@ static enum kvr_status read_pair(const struct kvr_ledger *l, struct kvr_claim *c
     if (alike) {
         KVR_TRY(number_of(n, "within", NAN, &c->within));
         if (!(c->within > 0))
-            return kvr_yaml_fail(n, "'within': must be a number above 0");
+            return kvr_yaml_fail(n, "the claim needs 'within', a number above 0");
         snprintf(c->shown, sizeof c->shown, "%.60s of %.60s within %g of %.60s", c->metric, c->of,
                  c->within, c->than);
     } else {
@@ -174,8 +179,8 @@ static enum kvr_status read_sql(const struct kvr_ledger *l, struct kvr_claim *c,
     KVR_TRY(margin_of(l, c, n));
     for (int i = 0; needs && i < kvr_yaml_count(needs); i++) {
         if (i == KVR_CLAIM_NEEDS)
-            return kvr_yaml_fail(needs, "needs: the list has more than the limit of %d methods",
-                                 KVR_CLAIM_NEEDS);
+            return kvr_yaml_fail(needs, "needs: %d methods are listed, at most %d are allowed",
+                                 kvr_yaml_count(needs), KVR_CLAIM_NEEDS);
         KVR_TRY(kvr_yaml_string(kvr_yaml_at(needs, i), &c->needs[i]));
     }
     return KVR_OK;
@@ -212,7 +217,7 @@ static enum kvr_status read_ratio(struct kvr_claim *c, const struct kvr_yaml_nod
     c->lo = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_max : p.nominal);
     c->hi = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_min : p.nominal);
     c->verdict = is >= c->lo - rounding && is <= c->hi + rounding ? KVR_CLAIM_HOLDS : KVR_CLAIM_NOT;
-    snprintf(c->why, sizeof c->why, "arithmetic%s",
+    snprintf(c->why, sizeof c->why, "arithmetic without a rollout%s",
              p.data_dependent ? ", with a range, because the encoded size depends on the data"
                               : "");
     return KVR_OK;
@@ -246,7 +251,10 @@ static enum kvr_status read_card(struct kvr_claim *c, const struct kvr_yaml_node
     KVR_TRY(number_of(n, "below", NAN, &below));
     c->card.above = !isnan(c->card.bound);
     if (c->card.above == !isnan(below))
-        return kvr_yaml_fail(n, "card: need a number for either 'above' or 'below', not for both");
+        return kvr_yaml_fail(n,
+                             "card (test on a GPU): need a number for either 'above' or 'below', "
+                             "got %s",
+                             c->card.above ? "both" : "neither");
     if (!c->card.above)
         c->card.bound = below;
     return KVR_OK;
@@ -280,7 +288,8 @@ static enum kvr_status read_claim(struct kvr_ledger *l, struct kvr_claim *c,
         return kvr_yaml_fail(n, "source '%s' is not listed in 'sources'", c->source);
     for (int i = 0; i < l->n_claims; i++)
         if (strcmp(l->claim[i].id, c->id) == 0)
-            return kvr_yaml_fail(n, "two claims have the id '%s'", c->id);
+            return kvr_yaml_fail(n, "two claims have the id '%s'; give one of them another id",
+                                 c->id);
     KVR_TRY(read_card(c, kvr_yaml_get(n, "card")));
     KVR_TRY(text_of(n, "shown_by", "", &text));
     snprintf(c->shown, sizeof c->shown, "%s", text);
@@ -308,8 +317,10 @@ static enum kvr_status read_all(struct kvr_ledger *l, const char *path)
     l->settle = kvr_yaml_get(root, "settle");
     list = kvr_yaml_get(root, "claims");
     if (!l->sources || l->sources->kind != KVR_YAML_MAP || !list || list->kind != KVR_YAML_LIST)
-        return kvr_yaml_fail(root,
-                             "a file of claims needs 'sources' (a map) and 'claims' (a list)");
+        return kvr_yaml_fail(
+            root, "the file of claims lacks %s; need 'sources' (a map) and 'claims' (a list)",
+            !l->sources || l->sources->kind != KVR_YAML_MAP ? "a map 'sources'"
+                                                            : "a list 'claims'");
     KVR_TRY(read_margins(l->margins));
     KVR_TRY(read_methods(l->methods));
     l->claim = calloc((size_t)list->n + 1, sizeof *l->claim);

@@ -182,7 +182,7 @@ enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **
     if (c->relation > KVR_CLAIM_SQL)
         return KVR_OK;
     if (!db) {
-        snprintf(c->why, sizeof c->why, "no database given (--db)");
+        snprintf(c->why, sizeof c->why, "no database given; name one with --db");
         return KVR_OK;
     }
     if (c->relation == KVR_CLAIM_SQL)

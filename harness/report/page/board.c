@@ -156,7 +156,10 @@ static enum kvr_status collect(struct board *b)
         b->run[kept++] = b->run[i];
     }
     b->n_runs = kept;
-    return n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "board: no cells found in %s", b->source[0].name);
+    return n ? KVR_OK
+             : kvr_fail(KVR_ENOTFOUND,
+                        "board: the %d databases have no cell to rank; the first is %s",
+                        b->n_sources, b->source[0].name);
 }
 
 /* --- rows ----------------------------------------------------------------------------------- */
@@ -578,13 +581,16 @@ enum kvr_status kvr_board_write(const char *const *files, const char *dir, const
 
     *out = (struct kvr_board_result){ 0 };
     if (!b.metric || !b.metric->direction)
-        return kvr_fail(KVR_EINVAL,
-                        "board: '%s' is not a metric to rank by; `kvreel list metrics` lists them",
-                        metric);
+        return kvr_fail(
+            KVR_EINVAL,
+            "board: '%s' is not a metric to rank by; need a metric of `kvreel list metrics` with a "
+            "better direction",
+            metric);
     while (files[n])
         n++;
     if (!n)
-        return kvr_fail(KVR_EINVAL, "board: no database given; name at least one");
+        return kvr_fail(KVR_EINVAL,
+                        "board: no database given; name at least one database or result package");
     b.source = calloc((size_t)n, sizeof *b.source);
     if (!b.source)
         return no_memory();

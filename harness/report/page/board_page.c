@@ -108,13 +108,15 @@ static void put_place(FILE *to, const json_t *p, const json_t *rule)
         "</code></p>\n");
     put(to, "<p class=\"place\">", word(p, "settings"), "</p>\n");
     put(to, "<p class=\"place\">", word(p, "machine"), "</p>\n<table>\n");
-    fputs("<tr><th class=\"n\">rank</th><th>method</th><th class=\"n\">bits</th><th class=\"n\">",
+    fputs("<tr><th class=\"n\">rank</th><th>method</th><th class=\"n\">bits per element</th><th "
+          "class=\"n\">",
           to);
     put(to, "", word(rule, "metric"), strcmp(word(rule, "unit"), "1") ? ", " : "");
     put(to, "", strcmp(word(rule, "unit"), "1") ? word(rule, "unit") : "", "</th>");
-    fputs("<th class=\"n\">95 % interval</th><th class=\"n\">prompts</th><th class=\"n\">cells "
-          "ok</th>"
-          "<th class=\"n\">s</th><th>run again</th></tr>\n",
+    fputs("<th class=\"n\">95 % interval</th><th class=\"n\">prompts</th><th "
+          "class=\"n\">finished/attempted "
+          "cells</th>"
+          "<th class=\"n\">runtime (s)</th><th>command that runs the cells again</th></tr>\n",
           to);
     json_array_foreach(json_object_get(p, "classes"), i, class)
     {

@@ -161,7 +161,7 @@ static enum kvr_status read_file(const char *path, char **out, size_t *n)
     if (!f || fstat(fileno(f), &info) != 0) {
         if (f)
             fclose(f);
-        return kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+        return kvr_fail(KVR_EIO, "%s: cannot be read: %s", path, strerror(errno));
     }
     *out = malloc((size_t)info.st_size + 1);
     if (*out)
@@ -182,7 +182,7 @@ static enum kvr_status give_file(const char *from, const char *to)
     enum kvr_status st;
 
     if (unlink(to) != 0 && errno != ENOENT)
-        return kvr_fail(KVR_EIO, "%s: %s", to, strerror(errno));
+        return kvr_fail(KVR_EIO, "%s: cannot be replaced: %s", to, strerror(errno));
     if (link(from, to) == 0)
         return KVR_OK;
     KVR_TRY(read_file(from, &bytes, &n));
@@ -245,12 +245,16 @@ static enum kvr_status put_inline(struct videos *v, const char *key, const char 
     enum kvr_status st;
     struct stat info;
     int64_t needs;
+    char why[128];
 
     if (stat(from, &info) != 0)
-        return kvr_fail(KVR_EIO, "%s: %s", from, strerror(errno));
+        return kvr_fail(KVR_EIO, "%s: cannot be read: %s", from, strerror(errno));
     needs = ((int64_t)info.st_size + 2) / 3 * 4 + 100;
     if (needs > v->budget) {
-        leave_out(v, &v->result->n_no_room, key, "omitted: the single file would exceed --cap");
+        snprintf(why, sizeof why,
+                 "omitted: needs %lld bytes, but --cap leaves %lld for videos of the single file",
+                 (long long)needs, (long long)v->budget);
+        leave_out(v, &v->result->n_no_room, key, why);
         return KVR_OK;
     }
     st = read_file(from, &bytes, &n);
@@ -293,9 +297,9 @@ static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha2
 
     *whole = false;
     if (stat(from, &info) != 0)
-        snprintf(why, n, "the file no longer exists: %s", strerror(errno));
+        snprintf(why, n, "the video file cannot be opened: %s", strerror(errno));
     else if (!S_ISREG(info.st_mode))
-        snprintf(why, n, "not a regular file");
+        snprintf(why, n, "not shown: the video is not a regular file");
     else if ((int64_t)info.st_size != bytes)
         snprintf(why, n,
                  "not shown: the file has %lld bytes, but had %lld when it was measured (another "
@@ -326,7 +330,7 @@ static enum kvr_status put_video(struct videos *v, int row)
         KVR_TRY(has(v->media, path, &there));
     if (!there) {
         leave_out(v, &v->result->n_gone, key,
-                  v->media ? "no such file in the sweep's folder"
+                  v->media ? "the sweep's folder has no such video file"
                            : "the sweep's folder was not found (name it with `kvreel report "
                              "--media`)");
         return KVR_OK;

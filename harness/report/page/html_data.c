@@ -135,7 +135,7 @@ static void put_metrics(FILE *to)
     for (int i = 0; kvr_truth_metrics[i]; i++)
         put_metric(to, kvr_truth_metrics[i], false);
     /* These metrics of replayed traces (harness/workload/replay.h) are not in the registry. */
-    fputs(",{\"name\":\"attn_out_rel\",\"title\":\"error of what attention returns\","
+    fputs(",{\"name\":\"attn_out_rel\",\"title\":\"relative error of attention outputs\","
           "\"unit\":\"\",\"better\":-1}",
           to);
 }

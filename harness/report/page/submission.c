@@ -47,7 +47,8 @@ static enum kvr_status open_folder(struct kvr_submission *s)
         return no_memory();
     }
     if (!mkdtemp(s->dir)) {
-        const enum kvr_status st = kvr_fail(KVR_EIO, "%s: %s", s->dir, strerror(errno));
+        const enum kvr_status st = kvr_fail(KVR_EIO, "%s: cannot create this temporary folder: %s",
+                                            s->dir, strerror(errno));
 
         free(s->dir);
         s->dir = NULL;
@@ -131,7 +132,8 @@ static enum kvr_status add_text(struct pack *p, const char *name, char *text)
 
     if (p->n == MEMBERS_MOST) {
         free(text);
-        return kvr_fail(KVR_EINVAL, "submission: the sweep used more than %d config files",
+        return kvr_fail(KVR_EINVAL,
+                        "submission: the sweep used more than the limit of %d config files",
                         MEMBERS_MOST - 3);
     }
     p->n++;
@@ -150,7 +152,7 @@ static enum kvr_status add_database(struct pack *p, const char *path)
     KVR_TRY(kvr_infile_open(&f, path));
     st = fseek(f, 0, SEEK_END) == 0 && (m->bytes = ftell(f)) > 0
              ? KVR_OK
-             : kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+             : kvr_fail(KVR_EIO, "%s: cannot be read: %s", path, strerror(errno));
     fclose(f);
     return st == KVR_OK ? kvr_sha256_file(path, m->sha256) : st;
 }
@@ -248,7 +250,7 @@ static enum kvr_status put_file(struct kvr_out *to, const char *path)
     while (st == KVR_OK && (n = fread(piece, 1, sizeof piece, f)) > 0)
         st = kvr_out_write(to, piece, n);
     if (st == KVR_OK && ferror(f))
-        st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+        st = kvr_fail(KVR_EIO, "%s: cannot be read: %s", path, strerror(errno));
     fclose(f);
     return st;
 }
@@ -312,11 +314,10 @@ static enum kvr_status find_sweep(const char *db, const char *want, char id[64],
     if (n == 0)
         st = kvr_fail(KVR_EINVAL, "submission: %s: %s%s%s%s", db,
                       want ? "no sweep '" : "the database has no sweep", want ? want : "",
-                      want ? "'; it holds " : "", want ? known : "");
+                      want ? "'; the database has " : "", want ? known : "");
     else if (n > 1)
-        st = kvr_fail(KVR_EINVAL,
-                      "submission: %s: the database has %d sweeps; choose one with --sweep: %s", db,
-                      n, known);
+        st = kvr_fail(KVR_EINVAL, "submission: %s: %d sweeps match; choose one with --sweep: %s",
+                      db, n, known);
     else {
         snprintf(id, 64, "%s", kvr_table_text(t, found, 0));
         snprintf(name, 128, "%s", kvr_table_text(t, found, 1));
@@ -451,12 +452,14 @@ static enum kvr_status take(FILE *f, const char *path, const char *name, int64_t
         const size_t mine = own < (int64_t)n ? (size_t)own : n;
 
         if (fread(piece, 1, n, f) != n)
-            st = kvr_fail(KVR_EFORMAT, "%s: the package ends within member '%.60s' (truncated?)",
-                          path, name);
+            st = kvr_fail(KVR_EFORMAT,
+                          "%s: the package ends %" PRId64 " bytes before the end of member '%.60s'",
+                          path, left, name);
         if (st == KVR_OK)
             st = kvr_sha256_add(&h, piece, mine);
         if (st == KVR_OK && to && fwrite(piece, 1, mine, to) != mine)
-            st = kvr_fail(KVR_EIO, "%s: '%.60s': %s", path, name, strerror(errno));
+            st = kvr_fail(KVR_EIO, "%s: cannot write member '%.60s': %s", path, name,
+                          strerror(errno));
         left -= (int64_t)n;
         own -= (int64_t)mine;
     }
@@ -492,7 +495,11 @@ static enum kvr_status read_manifest(FILE *f, const char *path, json_t **out)
          strcmp("kvreel-result", json_is_string(json_object_get(*out, "kind"))
                                      ? json_string_value(json_object_get(*out, "kind"))
                                      : "") != 0))
-        st = kvr_fail(KVR_EFORMAT, "%s: manifest.json: the key 'kind' must be kvreel-result", path);
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s: manifest.json: the key 'kind' must be kvreel-result, got '%.40s'", path,
+                      json_is_object(*out) && json_is_string(json_object_get(*out, "kind"))
+                          ? json_string_value(json_object_get(*out, "kind"))
+                          : "nothing");
     return st;
 }
 
@@ -518,11 +525,11 @@ static enum kvr_status check_member(FILE *f, const char *path, const json_t *sai
     if (strcmp(name, "results.db") == 0) {
         to = fopen(s->db, "wb");
         if (!to)
-            return kvr_fail(KVR_EIO, "%s: %s", s->db, strerror(errno));
+            return kvr_fail(KVR_EIO, "%s: cannot be written: %s", s->db, strerror(errno));
     }
     st = take(f, path, name, bytes, to, hex);
     if (to && fclose(to) != 0 && st == KVR_OK)
-        st = kvr_fail(KVR_EIO, "%s: %s", s->db, strerror(errno));
+        st = kvr_fail(KVR_EIO, "%s: cannot be written: %s", s->db, strerror(errno));
     if (st == KVR_OK && strcmp(hex, want_hex) != 0)
         st = kvr_fail(
             KVR_EFORMAT,

@@ -43,7 +43,11 @@ static enum kvr_status query_cells(struct kvr_race *r)
                               "  AND NOT w.is_control\n"
                               "ORDER BY settings, w.is_baseline DESC, w.method");
     if (n >= sizeof sql)
-        return kvr_fail(KVR_EINVAL, "pareto: the condition of --where is too long; shorten it");
+        return kvr_fail(
+            KVR_EINVAL,
+            "pareto: the query with the condition of --where has more than %d characters; shorten "
+            "the condition",
+            SQL_MAX - 1);
     return kvr_table_query_within(&r->rows, r->o->db_path, sql,
                                   &(struct kvr_query_limits){ .where = r->o->cells });
 }
@@ -233,7 +237,8 @@ static enum kvr_status drop_empty(struct kvr_race *r)
         k--;
     }
     if (r->n == 0)
-        return kvr_fail(KVR_ENOTFOUND, "pareto: the database has no finished cells%s%s",
+        return kvr_fail(KVR_ENOTFOUND, "pareto: %s has no finished cells%s%s",
+                        r->o->published ? "the published table" : r->o->db_path,
                         r->o->where ? " where " : "", r->o->where ? r->o->where : "");
     if (r->n_objectives == 0)
         return kvr_fail(KVR_ENOTFOUND, "pareto: no method has a measured value of %s", r->left_out);

@@ -80,7 +80,9 @@ static enum kvr_status parse_one(struct kvr_objective *ob, const char *text, siz
         (strncmp(colon + 1, "max", n - len - 1) != 0 &&
          strncmp(colon + 1, "min", n - len - 1) != 0) ||
         n - len - 1 != 3)
-        return kvr_fail(KVR_EINVAL, "objective '%.*s': need NAME:max or NAME:min", (int)n, text);
+        return kvr_fail(KVR_EINVAL,
+                        "objective '%.*s': need NAME:max or NAME:min, NAME of 1..%zu characters",
+                        (int)n, text, sizeof ob->name - 1);
     *ob = (struct kvr_objective){ .better = colon[2] == 'a' ? +1 : -1,
                                   .pool = KVR_GATHER_MEAN,
                                   .noisy = true };
@@ -114,14 +116,15 @@ enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const c
         size_t len = strcspn(text, ",");
 
         if (*n == KVR_OBJECTIVES_MAX)
-            return kvr_fail(KVR_EINVAL, "too many objectives: at most %d are allowed",
-                            KVR_OBJECTIVES_MAX);
+            return kvr_fail(KVR_EINVAL, "objectives '...,%s': more than the limit of %d objectives",
+                            text, KVR_OBJECTIVES_MAX);
         KVR_TRY(parse_one(&list[*n], text, len, names, n_names));
         list[*n].column = *n;
         ++*n;
         text += len + (text[len] == ',');
     }
-    return *n ? KVR_OK : kvr_fail(KVR_EINVAL, "no objectives");
+    return *n ? KVR_OK
+              : kvr_fail(KVR_EINVAL, "objectives '': need at least one NAME:max or NAME:min");
 }
 
 /* Parses NAME>=VALUE or NAME<=VALUE of `n` characters. */
@@ -137,7 +140,9 @@ static enum kvr_status parse_bound(struct kvr_bound *b, const char *text, size_t
         b->limit = strtod(text + len + 2, &end);
     if (len == 0 || len >= sizeof b->name || end != text + n || end == text + len + 2 ||
         !isfinite(b->limit))
-        return kvr_fail(KVR_EINVAL, "bound '%.*s': need NAME>=VALUE or NAME<=VALUE", (int)n, text);
+        return kvr_fail(KVR_EINVAL,
+                        "bound '%.*s': need NAME>=VALUE or NAME<=VALUE with a finite VALUE", (int)n,
+                        text);
     memcpy(b->name, text, len);
     snprintf(objective, sizeof objective, "%s:max", b->name);
     KVR_TRY(parse_one(&as, objective, strlen(objective), names, n_names));
@@ -153,7 +158,8 @@ enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *tex
         size_t len = strcspn(text, ",");
 
         if (*n == KVR_BOUNDS_MAX)
-            return kvr_fail(KVR_EINVAL, "too many bounds: at most %d are allowed", KVR_BOUNDS_MAX);
+            return kvr_fail(KVR_EINVAL, "bounds '...,%s': more than the limit of %d bounds", text,
+                            KVR_BOUNDS_MAX);
         KVR_TRY(parse_bound(&list[(*n)++], text, len, names, n_names));
         text += len + (text[len] == ',');
     }
@@ -165,7 +171,8 @@ static enum kvr_status parse_margin(struct kvr_objective *list, int n_list, cons
                                     size_t n)
 {
     const char *equals = memchr(text, '=', n);
-    char name[64] = "", *end = NULL;
+    char name[64] = "", all[KVR_OBJECTIVES_MAX * 66] = "", *end = NULL;
+    size_t at = 0;
     size_t len = equals ? (size_t)(equals - text) : n;
     double value = equals ? strtod(equals + 1, &end) : NAN;
 
@@ -180,8 +187,10 @@ static enum kvr_status parse_margin(struct kvr_objective *list, int n_list, cons
             list[k].chaos = false;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "margin '%s': this name is not one of the objectives (%s%s%s, ...)",
-                    name, list[0].name, n_list > 1 ? ", " : "", n_list > 1 ? list[1].name : "");
+    for (int k = 0; k < n_list && at < sizeof all; k++)
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", k ? ", " : "", list[k].name);
+    return kvr_fail(KVR_EINVAL, "margin '%s': this name is not one of the objectives (%s)", name,
+                    all);
 }
 
 enum kvr_status kvr_objectives_margins(struct kvr_objective *list, int n,

@@ -46,14 +46,17 @@ static void explain_dominated(const struct kvr_race *r, const struct kvr_contend
                               size_t size)
 {
     const struct kvr_contender *a = &r->who[b->by];
-    size_t n = 0;
+    bool first = true;
+    size_t n = (size_t)snprintf(why, size, "%s has ", a->method);
 
     for (int k = 0; k < r->n_objectives && n < size; k++)
-        if ((a->v[k] - b->v[k]) * r->objective[k].better > r->objective[k].margin + 1e-9)
-            n += (size_t)snprintf(why + n, size - n, "%s%s %.4g instead of %.4g", n ? ", " : "",
+        if ((a->v[k] - b->v[k]) * r->objective[k].better > r->objective[k].margin + 1e-9) {
+            n += (size_t)snprintf(why + n, size - n, "%s%s %.4g instead of %.4g", first ? "" : ", ",
                                   r->objective[k].name, a->v[k], b->v[k]);
+            first = false;
+        }
     if (b->n_by > 1 && n < size)
-        snprintf(why + n, size - n, "; and by %d more", b->n_by - 1);
+        snprintf(why + n, size - n, "; also dominated by %d more", b->n_by - 1);
 }
 
 /* Writes the name of a method that may dominate contender b, and the number of prompts that the
@@ -78,11 +81,12 @@ static enum kvr_status explain_undecided(const struct kvr_race *r, const struct 
 
             least = pairs < least ? pairs : least;
         }
-    n = snprintf(why, size, "%s may dominate it", a->method);
+    n = snprintf(why, size, "%s may dominate this method", a->method);
     if (least < KVR_PAIRS_MIN && n >= 0 && (size_t)n < size)
-        n += snprintf(why + n, size - (size_t)n, ": %d prompts more needed", KVR_PAIRS_MIN - least);
+        n += snprintf(why + n, size - (size_t)n, ": %d more prompts are needed",
+                      KVR_PAIRS_MIN - least);
     if (b->n_maybe > 1 && n >= 0 && (size_t)n < size)
-        snprintf(why + n, size - (size_t)n, "; so may %d more", b->n_maybe - 1);
+        snprintf(why + n, size - (size_t)n, "; %d more methods may, too", b->n_maybe - 1);
     free(d);
     free(x);
     return KVR_OK;
@@ -94,9 +98,11 @@ static void explain_beyond(const struct kvr_race *r, const struct kvr_contender 
     const struct kvr_bound *b = &r->bound[c->beyond];
 
     if (isfinite(c->bound_v[c->beyond]))
-        snprintf(why, size, "%s %.4g, the bound is %.4g", b->name, c->bound_v[c->beyond], b->limit);
+        snprintf(why, size, "%s %.4g, need at %s %.4g", b->name, c->bound_v[c->beyond],
+                 b->better > 0 ? "least" : "most", b->limit);
     else
-        snprintf(why, size, "%s is missing, the bound is %.4g", b->name, b->limit);
+        snprintf(why, size, "%s was not measured, need at %s %.4g", b->name,
+                 b->better > 0 ? "least" : "most", b->limit);
 }
 
 static enum kvr_status add_row(const struct kvr_race *r, const struct kvr_contender *c,
@@ -132,8 +138,9 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
 
     for (int i = 0; i < r->n; i++)
         count[rank(&r->who[i])]++;
-    n = (size_t)snprintf(note, sizeof note, "%d of %d on the front, %d undecided, %d dominated",
-                         count[0], r->n, count[1], count[2]);
+    n = (size_t)snprintf(note, sizeof note,
+                         "%d of %d methods on the front, %d undecided, %d dominated", count[0],
+                         r->n, count[1], count[2]);
     for (int i = 0; i < r->n_bounds && n < sizeof note; i++)
         n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %s %.4g",
                               i ? "," : "; bounds:", r->bound[i].name,
@@ -150,11 +157,12 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
         if (r->objective[k].margin > 0) {
             n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %.3g%s",
                                   listed ? "," : "; margins:", r->objective[k].name,
-                                  r->objective[k].margin, r->objective[k].chaos ? " (chaos)" : "");
+                                  r->objective[k].margin,
+                                  r->objective[k].chaos ? " (chaos floor)" : "");
             listed = true;
         }
     if (r->left_out[0] && n < sizeof note)
-        snprintf(note + n, sizeof note - n, "; omitted, not measured: %s", r->left_out);
+        snprintf(note + n, sizeof note - n, "; objectives omitted, not measured: %s", r->left_out);
     return kvr_table_note(t, note);
 }
 

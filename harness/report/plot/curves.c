@@ -56,14 +56,14 @@ const struct kvr_curves_spec kvr_curves[] = {
     { .name = "kv_bytes",
       .title = "Bytes of the cache over the rollout",
       .sql = kvr_statement_figure_kv_bytes,
-      .x_label = "pass of the model",
+      .x_label = "forward pass of the model",
       .y_label = "KV and META (MiB)",
       .zero = true },
     { .name = "memory_trace",
       .title = "Memory over the rollout by tag; the bar is the composition of the peak",
       .sql = kvr_statement_figure_memory_trace,
       .kind = KVR_CURVES_STACK,
-      .x_label = "pass of the model",
+      .x_label = "forward pass of the model",
       .y_label = "MiB without weights",
       .zero = true },
     { .name = "mass_shift",
@@ -330,8 +330,11 @@ enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char 
 
     *out = (struct kvr_plot_result){ .drawn = true };
     if (style->x || (style->y && (!spec.bands || strcmp(spec.name, "drift") != 0)))
-        return kvr_fail(KVR_EINVAL, "plot %s has fixed axes; only plot drift accepts --metric",
-                        spec.name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "plot %s has fixed axes and accepts no %s; plot drift accepts --metric, plot pareto "
+            "--x and --y",
+            spec.name, style->x ? "--x" : "--y or --metric");
     if (style->y)
         KVR_TRY(choose_metric(&spec, with, text, style->y, db_path));
     KVR_TRY(read_rows(&rows, &spec, db_path, style->where));

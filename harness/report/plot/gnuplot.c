@@ -61,7 +61,9 @@ static void read_tail(int fd, char *tail, size_t n)
 static enum kvr_status cannot_start(int err, const char *dir, const char *script, char *warning,
                                     size_t n)
 {
-    snprintf(warning, n, "gnuplot cannot be run (%s): %s/%s and its data are written, not drawn",
+    snprintf(warning, n,
+             "gnuplot cannot be run (%s): the figure is not drawn; its script %s/%s and data are "
+             "written",
              strerror(err), dir, script);
     if (err == ENOENT || err == EACCES || err == ENOTDIR)
         return KVR_OK;
@@ -77,7 +79,8 @@ enum kvr_status kvr_gnuplot_run(const char *dir, const char *script, bool *drawn
 
     *drawn = false;
     if (pipe2(fd, O_CLOEXEC) != 0)
-        return kvr_fail(KVR_EIO, "gnuplot: cannot create a pipe: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "gnuplot: cannot create a pipe for the output of %s/%s: %s", dir,
+                        script, strerror(errno));
     err = start(dir, script, fd[1], &pid);
     close(fd[1]);
     if (err) {

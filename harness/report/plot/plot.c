@@ -43,8 +43,8 @@ enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out)
         formats |= bit;
     }
     if (!formats)
-        return kvr_fail(KVR_EINVAL,
-                        "no formats given: need a comma-separated list of svg, png and pdf");
+        return kvr_fail(KVR_EINVAL, "formats '%s': need a comma-separated list of svg, png and pdf",
+                        text);
     *out = formats;
     return KVR_OK;
 }
@@ -655,7 +655,7 @@ static enum kvr_status fail_empty(const struct kvr_plot_spec *spec, const struct
                     "plot %s: nothing to draw: none of %d rows has both %s and %s%s%s%s",
                     spec->name, rows->n_rows, spec->x.column, spec->y.column,
                     *codes ? "; only runtimes measured with `timing: true` on an idle machine are "
-                             "drawn (codes of why the others are not: "
+                             "drawn (codes of why other runtimes are not drawn: "
                            : "",
                     codes, *codes ? ")" : "");
 }
@@ -699,8 +699,8 @@ static enum kvr_status fail_unknown(const char *name)
     for (int i = 0; n < 63 && kvr_curves[i].name; i++)
         names[n++] = kvr_curves[i].name;
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_ENOTFOUND, "no plot '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                    near ? near : "", near ? "'?" : "");
+    return kvr_fail(KVR_ENOTFOUND, "no plot '%s'; %s%s%s", name, near ? "did you mean '" : "",
+                    near ? near : "`kvreel plot --list` lists the plots", near ? "'?" : "");
 }
 
 /* Returns the axis with this column from any figure of kvr_plots; NULL: there is none. */
