@@ -8,83 +8,93 @@
  * views of waiting threads. Two conflicting accesses are a race if the view of the later access
  * does not contain the earlier access.
  *
- * Asynchronous operations have clocks of their own. Every mbarrier has a clock for the bulk copies
- * that signal it; the time of this clock is the number of the current phase. A wgmma uses the clock
- * of its warp's tensor core; its reads of operands end at wgmma.wait_group. A thread's second view,
- * `fenced`, contains the generic writes that the async proxy sees: the writes that were visible to
- * the thread at its last fence.proxy.async.
+ * Asynchronous operations have clocks of their own, which are further entries of every vector
+ * clock. Every mbarrier has a clock for the bulk copies that signal it; the value of this clock is
+ * the number of the mbarrier's current phase. A wgmma uses the clock of its warp's tensor core; its
+ * reads of operands end at wgmma.wait_group. A thread has a second vector clock, `fenced`, for the
+ * generic writes that the async proxy sees: the writes that happened before the thread's last
+ * fence.proxy.async.
  *
  * The emulator's pseudorandom scheduler (emu.cuh) decides when a bulk copy completes. The emulator
  * computes the matrix product of a wgmma only when the threads execute the wgmma.wait_group that
  * waits for this wgmma.
  *
- * The blocks of a cluster share one set of clocks. For arrivals and stores (st.async) from other
- * blocks, an mbarrier has a separate view. Only an mbarrier wait with cluster scope joins the
- * mbarrier's separate view to the view of the waiting thread. Every mbarrier has a second clock,
- * for the remote stores that signal it. Remote stores do not use the clock of bulk copies, because
- * wgmma sees a remote store only after a fence.proxy.async. */
+ * The blocks of a cluster share one set of clocks. An mbarrier has one view (vector clock) for
+ * arrivals by threads of its own block, and a second view for arrivals and stores (st.async) by
+ * other blocks. Only an mbarrier wait with cluster scope joins the second view to the view of the
+ * waiting thread. Every mbarrier also has a second clock, for the remote stores that signal it.
+ * Bulk copies and remote stores need different clocks: wgmma sees the bytes of a bulk copy without
+ * a fence.proxy.async, but those of a remote store only after one. */
 /* The PTX ISA (9.0) states the following rules for the instructions of hopper.cuh. The emulator
- * checks every rule unless the text says otherwise. Every check has a test that violates the rule
- * and expects the emulator's report: a fault in tests/cuda/faults_*.cu or a case of test_emu.c.
+ * checks every rule unless this comment says otherwise. Every check has a test that violates the
+ * rule and expects the emulator's error message. The test is a kernel with a deliberate error in
+ * tests/cuda/faults_*.cu, or a test case in tests/cuda/test_emu.c.
  *
  * Rules of mbarriers (mbarrier.*). An mbarrier expects 1 to 2^20 - 1 arrivals per phase. The
- * tx-count of an mbarrier is at most 2^20 - 1. Its lower bound of -(2^20 - 1) needs no check,
- * because shared memory has fewer than 2^20 bytes. An mbarrier is in shared memory at an 8-byte
- * aligned address. One thread initializes an mbarrier once, and a barrier
- * orders the initialization before every use by other threads. No thread reads or writes an
- * initialized mbarrier by plain accesses. An mbarrier receives no more arrivals per phase than it
- * expects. A thread waits for the parity of the current or of the preceding phase of an mbarrier.
- * The wrappers in hopper.cuh do not include mbarrier.inval, test_wait, arrive_drop, noComplete, or
- * try_wait on another block's mbarrier.
+ * tx-count of an mbarrier is at most 2^20 - 1. The lower bound of the tx-count, -(2^20 - 1), needs
+ * no check: the bulk copies and st.async of one phase write different bytes of a block's shared
+ * memory, which has fewer than 2^20 bytes. An mbarrier is in shared memory at an 8-byte aligned
+ * address. One thread initializes an mbarrier once, and a barrier orders the initialization before
+ * every use by other threads. No thread accesses an initialized mbarrier by ordinary loads or
+ * stores. An mbarrier receives no more arrivals per phase than it expects. A thread waits for the
+ * parity of the current or of the preceding phase of an mbarrier. The rules of mbarrier.inval,
+ * test_wait, arrive_drop, .noComplete and try_wait on another block's mbarrier are omitted, because
+ * hopper.cuh has no wrappers for them.
  *
  * Rules of bulk copies (cp.async.bulk). The addresses and the size of a bulk copy are multiples of
  * 16 bytes. The shared-memory target of a tensor copy is aligned to 128 bytes, or to 1024 bytes
  * with the 128-byte swizzle. A bulk copy stays within its source and target arrays. The mbarrier of
- * a bulk copy is in the block that contains the copy's target. A multicast copy targets only blocks
- * that have started. Until a bulk copy completes, no thread writes its source or accesses its
- * target. At least one thread waits for each bulk copy before the target's block exits. A
- * fence.proxy.async is required between generic writes and a bulk copy that reads or overwrites the
- * written bytes. The emulator does not require a fence.proxy.async between a generic read and a
- * bulk copy that overwrites the bytes; as in CUTLASS, an mbarrier alone orders the two accesses.
- * Fences of global memory are not emulated, so the emulator rejects a bulk copy from global memory
- * that the same launch has written. The wrappers in hopper.cuh do not include bulk_group, or bulk
- * reductions, prefetches and stores.
+ * a bulk copy is in the shared memory of the block that contains the copy's target. A multicast
+ * copy targets only blocks that have started. Until a bulk copy completes, no thread writes its
+ * source or accesses its target. At least one thread waits for each bulk copy before the target's
+ * block exits. A fence.proxy.async is required between generic writes and a bulk copy that reads or
+ * overwrites the written bytes. The emulator does not require a fence.proxy.async between a generic
+ * read and a bulk copy that overwrites the bytes; as in CUTLASS, an mbarrier alone orders the two
+ * accesses. The emulator does not model fence.proxy.async for global memory, so it rejects a bulk
+ * copy that reads global memory written by the same launch. The rules of .bulk_group completion and
+ * of bulk reductions, prefetches and stores to global memory are omitted, because hopper.cuh has no
+ * wrappers for them.
  *
  * Rules of tensor maps. The global address of a tensor map is a multiple of 16 bytes. The
- * dimensions of a tensor map are 1 to 2^32. The strides of a tensor map are multiples of 16 bytes
- * below 2^40. A box has 1 to 256 elements in each dimension. The inner dimension of a box is a
- * multiple of 16 bytes, and with the 128-byte swizzle at most 128 bytes. Tensor maps are tiled, not
- * interleaved, and have element strides of 1. Under nvcc, assertions check the size and the
- * alignment of a tensor map. The emulator does not check that a kernel parameter with a tensor map
- * is __grid_constant__.
+ * dimensions of a tensor map are 1 to 2^32 elements. The strides of a tensor map are multiples of
+ * 16 bytes below 2^40. A box has 1 to 256 elements in each dimension. The inner dimension of a box
+ * is a multiple of 16 bytes, and with the 128-byte swizzle at most 128 bytes. Tensor maps are
+ * tiled, not interleaved, and have element strides of 1. Under nvcc, a static_assert checks the
+ * size (128 bytes) and the alignment (at least 64 bytes) of a CUtensorMap. The emulator does not
+ * check that a kernel parameter with a tensor map is __grid_constant__.
  *
  * Rules of wgmma. A block that executes wgmma consists of whole warp groups. All threads of a warp
- * group issue the same wgmma with equal descriptors. The descriptor of a wgmma operand has valid
- * fields, the 128-byte swizzle and a base offset of 0. A wgmma.fence is required between a thread's
- * access to a register and a wgmma that uses the register. A thread does not access the registers
- * of a wgmma before the thread's wgmma.wait_group for this wgmma. A wgmma.commit_group precedes
- * each wgmma.wait_group. At most 7 groups may stay pending after a wgmma.wait_group
- * (static_assert). Between a wgmma and its wgmma.wait_group, no thread and no copy writes the
- * wgmma's operands in shared memory. A fence.proxy.async is required between generic writes and a
- * wgmma that reads the written bytes. The wrappers in hopper.cuh determine the possible shapes and
- * types of a wgmma.
+ * group issue the same wgmma with equal descriptors. In the matrix descriptor of a wgmma operand,
+ * the start address and the offsets are multiples of 16 bytes below 2^18, and the bits outside the
+ * fields are 0. The emulator supports only the 128-byte swizzle with a base offset of 0. A
+ * wgmma.fence is required between a thread's access to a register and a wgmma that uses the
+ * register. A thread does not access the registers of a wgmma before the thread's wgmma.wait_group
+ * for this wgmma. A wgmma.commit_group precedes each wgmma.wait_group. At most 7 groups may stay
+ * pending after a wgmma.wait_group (checked by a static_assert). Between a wgmma and its
+ * wgmma.wait_group, no thread and no copy writes the wgmma's operands in shared memory. A
+ * fence.proxy.async is required between generic writes and a wgmma that reads the written bytes.
+ * The emulator does not check the shape and the operand types of a wgmma, because hopper.cuh has
+ * wrappers only for valid ones.
  *
- * Rules of setmaxnreg. The operand of setmaxnreg is a multiple of 8 from 24 to 256 (static_assert).
- * A setmaxnreg.dec does not increase a warp's registers per thread, and a setmaxnreg.inc does not
- * decrease them. The registers of all warps of a block together fit the register pool of the
- * launch. All warps of a warp group execute the same setmaxnreg, and synchronize before the next
- * setmaxnreg. The script tools/sass/setmaxnreg.py reads how many registers ptxas assigned, and
- * whether ptxas ignored a setmaxnreg. The emulator does not check reads of registers that a
- * setmaxnreg.inc has added.
+ * Rules of setmaxnreg. The operand of setmaxnreg is a multiple of 8 from 24 to 256 (checked by a
+ * static_assert). A setmaxnreg.dec does not increase a warp's registers per thread, and a
+ * setmaxnreg.inc does not decrease them. A setmaxnreg.inc waits until enough of the registers that
+ * the launch allocated for the block are free; the emulator reports a wait that cannot end. All
+ * warps of a warp group execute the same setmaxnreg, and synchronize before the next setmaxnreg.
+ * For nvcc builds, tools/sass/setmaxnreg.py checks the requests of setmaxnreg against the registers
+ * that ptxas assigned to the kernel, and fails if ptxas ignored a setmaxnreg. A setmaxnreg.inc
+ * leaves the added registers undefined; the emulator does not check that a thread writes them
+ * before it reads them.
  *
  * Rules of clusters. The rank of a block is below the cluster size, and the cluster size divides
- * the grid. The emulator runs at most 4 blocks per cluster (the portable maximum is 8). Every
+ * the grid size. The emulator runs at most 4 blocks per cluster (the portable maximum is 8). Every
  * thread of a cluster alternately arrives at the cluster barrier and waits for it. No thread
  * accesses the shared memory of a block before the block has started or after the block has exited.
- * The target of an st.async is 16-byte aligned, and its mbarrier is in the same block as the
- * target. A thread may read data that an st.async has stored only after an mbarrier wait with
- * cluster scope. An mbarrier wait orders another block's reads before the waiting thread's next
- * access. Only the cluster barrier does so for another block's plain writes.
+ * The target of an st.async is 16-byte aligned, and its mbarrier is in the shared memory of the
+ * same block as the target. A thread may read data that an st.async has stored only after an
+ * mbarrier wait with cluster scope. Such a wait also orders the reads that threads of other blocks
+ * did before they arrived on the mbarrier. It does not order plain writes to the shared memory of
+ * another block; only the cluster barrier does.
  *
  * Rules of named barriers (bar.sync, bar.arrive). A named barrier has an index from 1 to 15. The
  * thread count of a named barrier is a multiple of 32, is at most the block's thread count, and is
@@ -105,13 +115,14 @@ namespace kvr_emu
 {
 
 enum {
+    /* Entries of a vector clock: one per thread, then (from index PHASED) one per mbarrier for its
+     * bulk copies. From STORED on, one per mbarrier for its remote stores; from CORES on, one per
+     * warp for its wgmma operations. */
     PHASED = MAX_CLOCKED,
     MAX_PHASED = 112, /* maximum number of mbarriers in an emulated cluster */
-    /* index of the first clock of remote stores; every mbarrier has one clock for the remote stores
-     * that signal it */
     STORED = PHASED + MAX_PHASED,
     CORES = STORED + MAX_PHASED,
-    WHO = CORES + MAX_CLOCKED / 32, /* number of clocks */
+    WHO = CORES + MAX_CLOCKED / 32, /* number of entries of a vector clock */
     MAX_NAMED = 16,
     MAX_COMING = 64,
     MAX_STORES = 8192, /* maximum number of remote stores in flight */
@@ -119,9 +130,11 @@ enum {
     MAX_PRODUCTS = 64, /* maximum number of wgmma in flight per warp group */
     /* exclusive upper bound of the arrival count and of the tx-count of an mbarrier */
     MOST_ARRIVE = 1 << 20,
-    FIELD = (1 << 14) - 1, /* largest value of a matrix descriptor's field, in units of 16 bytes */
+    /* largest value of the start address and of the offsets in a matrix descriptor, in units of 16
+     * bytes */
+    FIELD = (1 << 14) - 1,
     MOST_OFFSET = FIELD << 4,
-    MAX_SETMAXNREG = 8, /* maximum number of setmaxnreg instructions that a warp executes */
+    MAX_SETMAXNREG = 8, /* maximum number of setmaxnreg that a warp may execute in a launch */
     N = 128,            /* maximum number of columns of a wgmma result */
     /* bytes of an operand row that one wgmma multiplies (32 8-bit or 16 BF16 elements) */
     K = 32,
@@ -140,11 +153,11 @@ struct phased {
     struct region *in;
     uintptr_t at;
     stamp init;
-    /* numbers of three phases: the current phase, the last phase with bulk copies, and the last
-     * phase that a thread has waited for */
+    /* numbers of three phases: the current phase (from 0), the last phase with bulk copies, and the
+     * last phase that a thread has waited for (both from 1; 0 means none) */
     uint32_t phase, copied, waited;
-    /* number of the last phase with remote stores, and of the last phase that a thread has waited
-     * for with cluster scope */
+    /* numbers of the last phase with remote stores and of the last phase that a thread has waited
+     * for with cluster scope (both from 1; 0 means none) */
     uint32_t stored, far_waited;
     /* number of arrivals that a phase expects, and number of these arrivals that the current phase
      * still lacks */
@@ -165,21 +178,21 @@ struct named {
     struct view open;
 };
 
-/* A bulk copy in flight, which copies a box of a tensor map or n bytes of shared memory. */
+/* A bulk copy in flight to shared memory. Its source is a box of a tensor map (global memory), or n
+ * bytes of shared memory. */
 struct coming {
     struct region *to;
     uintptr_t at;
     struct kvr_tensor_map map;
     struct region *from;
-    uintptr_t source; /* shared-memory address of the copy's source, or 0 if the copy is a box of a
-                       * tensor map */
-    size_t n;         /* number of copied bytes, or 0 if the copy is a box of a tensor map */
+    uintptr_t source; /* address of a source in shared memory, or 0 if the source is a box */
+    size_t n;         /* bytes copied from shared memory, or 0 if the source is a box */
     int c, h;
     int64_t t;
     int barrier;
 };
 
-/* A remote store in flight. */
+/* A remote store (st.async to the shared memory of another block) in flight. */
 struct store {
     struct region *to;
     uintptr_t at;
@@ -194,10 +207,10 @@ struct meeting {
     struct view open, done;
 };
 
-/* A decoded matrix descriptor. */
+/* The decoded matrix descriptor of a wgmma operand in shared memory. */
 struct matrix {
-    /* the shared array that contains the operand's start address, or NULL if no array contains this
-     * address */
+    /* the shared array that contains the operand's start address `at`, or NULL if no array contains
+     * this address */
     struct region *in;
     uintptr_t at;
     unsigned leading, stride;
@@ -216,7 +229,7 @@ struct product {
     unsigned group;
 };
 
-/* State of a thread that uses sm_90. */
+/* State of a thread in a block with vector clocks. */
 struct member {
     struct view view;
     /* index of the mbarrier, named barrier or warp group at which the thread waits */
@@ -231,8 +244,8 @@ struct member {
 
 /* Registers of a warp: its current registers per thread (`now`), and the registers per thread that
  * a pending setmaxnreg.inc requests (`wants`). The warp has executed n_set setmaxnreg instructions.
- * The arrays `set` and `at` contain their operands (negative for setmaxnreg.dec) and the warp's
- * clock values at their execution. */
+ * For each of these instructions, `set` contains the operand (negated for setmaxnreg.dec), and `at`
+ * the clock of the warp's lane 0 at its execution. */
 struct warp_registers {
     int now, wants, n_set;
     int set[MAX_SETMAXNREG];
@@ -281,7 +294,7 @@ static inline void join_range(uint32_t *to, const uint32_t *from, unsigned n)
 }
 
 /* Returns the address of byte `at` after the 128-byte swizzle, which XORs address bits 4 to 6 with
- * the row modulo 8. */
+ * address bits 7 to 9 (the index of the 128-byte row modulo 8). */
 static inline uintptr_t swizzled(uintptr_t at)
 {
     return at ^ (at >> 7 & 7) << 4;
@@ -291,15 +304,17 @@ static inline uintptr_t swizzled(uintptr_t at)
 void join(const struct kvr_stream *s, struct view *to, const struct view *from);
 /* Advances the clock of fiber f after a synchronization. */
 void tick(struct kvr_stream *s, struct fiber *f);
-/* Returns the state of the sm_90 features (mbarriers, clocks, ...) of the running block. The first
- * call in a block starts the block's vector clocks. */
+/* Returns the state of the sm_90 features (mbarriers, clocks, ...) of the running block. In a block
+ * without a cluster, the first call starts the block's vector clocks. */
 struct hopper *clock_block();
-/* Fails unless a write happens before an asynchronous operation that the running thread starts. The
- * argument `then` is the stamp of the write (its thread and time), and `mine` is the view (vector
- * clock) of the asynchronous operation. */
+/* Fails unless a write happens before an asynchronous operation that the running thread starts, and
+ * a fence.proxy.async orders the two if it is a generic write or a remote store. The argument
+ * `then` is the stamp of the write (its thread and time), and `mine` is the view (vector clock) of
+ * the asynchronous operation. */
 void check_written(const struct region *r, size_t at, const struct view *mine, stamp then,
                    const char *how);
-/* Wakes the threads that wait in state `why` at the barrier (or warp group) with index `on`. */
+/* Wakes the threads whose state is `why` (the kind of barrier or wait) and whose barrier or warp
+ * group has index `on`. */
 void wake_those(struct kvr_stream *s, enum state why, int on);
 
 /* Functions of emu_mbarrier.cc. */
@@ -314,7 +329,8 @@ void end_phase(struct kvr_stream *s, struct phased *b);
  * `rank` must happen before the access. If `until` is true, the access must also happen before the
  * exit of block `rank`. */
 void reach(unsigned rank, bool until, const char *how);
-/* Completes remote store i of the stores in flight. */
+/* Completes remote store i of those in flight: writes its bytes, and subtracts them from the
+ * tx-count of its mbarrier. */
 void store_arrives(struct kvr_stream *s, unsigned i);
 
 /* Functions of emu_setmaxnreg.cc. */

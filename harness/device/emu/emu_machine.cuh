@@ -2,11 +2,11 @@
  *
  * Launches, blocks, barriers and warp operations are in emu.cc. Fiber stacks and context switches
  * are in emu_fiber.cc. Shared arrays and the shadow memory are in emu_memory.cc. Vector clocks and
- * deadlock reports for sm_90 are in emu_hopper.cc. Each of the files emu_mbarrier.cc,
- * emu_cluster.cc, emu_tma.cc, emu_wgmma.cc and emu_setmaxnreg.cc implements one feature of sm_90.
- * Allocations and copies of device memory are in emu_global.cc. Graph capture and graph launches
- * are in emu_graph.cc. The byte counts of each kernel's memory traffic are in emu_traffic.cc. The
- * other functions of stream.h are in stream_emu.cc.
+ * reports of deadlocks at sm_90 barriers, setmaxnreg and wgmma are in emu_hopper.cc. Each of the
+ * files emu_mbarrier.cc, emu_cluster.cc, emu_tma.cc, emu_wgmma.cc and emu_setmaxnreg.cc implements
+ * one feature of sm_90. Allocations and copies of device memory are in emu_global.cc. Graph capture
+ * and graph launches are in emu_graph.cc. The byte counts of each kernel's memory traffic are in
+ * emu_traffic.cc. The other functions of stream.h are in stream_emu.cc.
  *
  * The emulator does not use the C++ runtime library (exceptions, containers), so the tests can be
  * linked as C programs. */
@@ -18,7 +18,7 @@
 #include "harness/device/tickets.h"
 
 /* On x86-64 the context switch between fibers is written in assembly, because swapcontext makes a
- * system call. */
+ * slow system call. */
 #if !defined(__x86_64__) && !defined(KVR_EMU_UCONTEXT)
 #define KVR_EMU_UCONTEXT
 #endif
@@ -63,8 +63,8 @@ enum {
                     TILE_ALIGN - 1) /
                    TILE_ALIGN * TILE_ALIGN,
     MAX_CLUSTER = 4, /* maximum number of blocks in an emulated cluster */
-    /* Maximum number of threads of a block that uses sm_90, and of a cluster. Each such thread has
-     * a vector clock. */
+    /* Maximum number of threads of a cluster, and of a block that executes sm_90 instructions. Each
+     * such thread has a vector clock. */
     MAX_CLOCKED = 768,
     MAX_KERNELS = 128,
     MAX_ASKED = 1024, /* maximum number of kernels that request dynamic shared memory */
@@ -107,11 +107,11 @@ static inline unsigned thread_of(stamp t)
     return (unsigned)(t >> 2) & 1023u;
 }
 
-struct cell { /* the shadow state of `unit` bytes of a region */
+struct cell { /* the last accesses to `unit` adjacent bytes of a region (see struct region) */
     stamp write;
     stamp read[2]; /* read[0] is the stamp of the last read, and read[1] that of an earlier read.
-                    * Without vector clocks, read[1] is by another warp. With vector clocks, no
-                    * barrier orders read[1] before read[0]. */
+                    * Without vector clocks, the two reads are by different warps. With vector
+                    * clocks, no barrier orders read[1] before read[0]. */
 };
 
 /* Initially the shadow memory of a region has one cell per 4 bytes. The first narrower access to
@@ -169,7 +169,7 @@ struct fiber {
     struct context context;
     enum state state;
     unsigned epoch, warp_epoch;
-    stamp now;        /* the stamp of the thread's accesses until its next barrier */
+    stamp now;        /* the stamp of the thread's accesses until its next synchronization */
     const char *file; /* source file of the barrier or warp operation at which the thread waits */
     int line;
     int n_copies;
@@ -180,7 +180,7 @@ struct fiber {
 /* The warp operations at which the lanes of a warp wait, with their arguments. The last lane that
  * arrives computes the results of all lanes from these arguments. */
 struct warp_book {
-    unsigned left, waiting; /* bit masks of the lanes that have exited and of the lanes that wait */
+    unsigned left, waiting; /* lane masks: exited, and waiting at a warp operation */
     enum warp_kind kind[32];
     unsigned mask[32];
     uint64_t value[32], result[32];
@@ -230,7 +230,7 @@ struct kvr_stream {
     uint64_t seed, draws;
     struct region *regions;
     size_t total_bytes, used_bytes, peak_bytes;
-    size_t block_shared; /* bytes of shared memory that a block may use */
+    size_t block_shared; /* bytes of shared memory that a block of the emulated GPU may use */
     bool was_full;
     int capability;
     struct kvr_capture capture;
@@ -245,12 +245,12 @@ struct kvr_stream {
     unsigned n_stacks;    /* number of stacks that already have guard pages */
     struct fiber *fibers; /* [MAX_THREADS], the fibers of the running cluster */
     unsigned *ready;      /* [MAX_THREADS], the runnable fibers */
-    /* The number of fibers in `ready`, the number of threads per block, and the number of blocks
-     * per cluster. */
+    /* numbers of runnable fibers, of threads per block, and of blocks per cluster */
     unsigned n_ready, n_threads, n_blocks;
     unsigned n_fibers; /* number of threads of the running cluster */
     struct warp_book warps[MAX_THREADS / 32];
-    /* vector clocks and other state of sm_90, or NULL until a block uses sm_90 */
+    /* vector clocks, mbarriers and other state of sm_90 instructions, or NULL until a block needs
+     * them */
     struct hopper *hopper;
     bool clocked;      /* whether the running block has vector clocks */
     unsigned n_coming; /* number of bulk copies and remote stores in flight */
@@ -277,15 +277,16 @@ namespace kvr_emu
 
 /* Every host thread has its own emulated device, and therefore its own streams. */
 extern __thread struct kvr_stream *streams; /* all open streams */
-extern __thread struct kvr_stream *running; /* NULL outside a launch */
+extern __thread struct kvr_stream *running; /* stream that executes a kernel, or NULL */
 
 /* Prepares the stacks of the first n fibers, with a guard page below every stack. */
 void fiber_stacks(struct kvr_stream *s, unsigned n);
 /* Prepares a fiber that starts at `entry` with an empty stack. `left` is true if the previous
- * thread on this stack has returned. */
+ * thread on this stack has exited; then AddressSanitizer's poison is left only in the top
+ * LAST_FRAMES bytes of the stack. If `left` is false, any byte of the stack may be poisoned. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left);
-/* Completes the first switch to a fiber. The fiber's entry function must call fiber_arrived()
- * first. */
+/* Tells AddressSanitizer that the switch to a new fiber is complete. The fiber's entry function
+ * must call fiber_arrived() first. */
 void fiber_arrived();
 /* Switches from context `from` to context `to`. If `for_good` is true, the program never resumes
  * `from`. */
@@ -302,8 +303,9 @@ bool asked_for(const struct kvr_stream *s, const void *entry, size_t bytes);
  * configuration. */
 bool refused(struct kvr_stream *s, const struct shape *shape);
 
-/* Restarts the serial numbers of blocks after the largest number has been used. The shadow memory
- * of device buffers then attributes all earlier writes to the host. */
+/* Restarts the serial numbers of blocks after the largest number has been used. In the shadow
+ * memory of device buffers, replaces the stamps of earlier writes by the host's stamp, and deletes
+ * the stamps of earlier reads. */
 void renumber(struct kvr_stream *s);
 
 /* Splits the shadow cells of a region into cells that describe `unit` bytes each. Returns false if
@@ -318,7 +320,8 @@ size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first);
 struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, const char *name,
                           size_t n);
 
-/* Suspends the running thread in state `why`, until wake() is called for this thread. */
+/* Sets the state of the running thread to `why`, and suspends the thread until a call of wake() for
+ * this thread. */
 void wait_as(enum state why, const char *file, int line);
 void wake(struct kvr_stream *s, struct fiber *f);
 
@@ -332,12 +335,13 @@ bool unmet(const struct kvr_stream *s, stamp then);
  * __syncwarp. */
 void meet_all(struct kvr_stream *s, unsigned rank);
 void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
-/* Completes the transfer with index i; the bulk copies in flight have the first indices, followed
- * by the remote stores in flight. */
+/* Completes the bulk copy or remote store with index i: writes its bytes, and subtracts them from
+ * the tx-count of its mbarrier. Bulk copies in flight have the first indices, remote stores
+ * follow. */
 void complete_transfer(struct kvr_stream *s, unsigned i);
 /* Initializes the vector clocks of all threads of a cluster of several blocks. */
 void clock_cluster(struct kvr_stream *s);
-/* Records the error of a deadlocked thread that waits for an operation of sm_90. */
+/* Records which sm_90 barrier, setmaxnreg.inc or wgmma.wait_group a deadlocked thread waits at. */
 void record_stuck(struct kvr_stream *s, const struct fiber *f);
 /* The emulator calls thread_left() when the running thread exits, and block_ended() when the last
  * thread of a block has exited. */
@@ -350,8 +354,9 @@ void hopper_close(struct kvr_stream *s);
  * stamp `then`. */
 const char *describe_stamp(stamp then, char *text, size_t size);
 
-/* Add to the traffic counters of a kernel, copy or fill the bytes that its last execution has read
- * and written. */
+/* Update the counters of global-memory traffic. account_launch() adds the bytes that the last
+ * launch of `kernel` has read and written. account_move() adds to the counters named `what` the
+ * bytes that a copy or memset has read and written. */
 void account_launch(struct kvr_stream *s, const char *kernel);
 void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written);
 
@@ -361,7 +366,7 @@ static inline struct fiber *self()
     return (struct fiber *)here;
 }
 
-/* Recomputes f->now, the stamp (launch, epochs and thread) that the shadow memory records for every
+/* Recomputes f->now, the stamp (block, epochs and thread) that the shadow memory records for every
  * access of the fiber. Callers must call this function after every change of f->epoch or
  * f->warp_epoch. */
 static inline void restamp(const struct kvr_stream *s, struct fiber *f)
