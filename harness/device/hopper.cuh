@@ -59,8 +59,9 @@
 #define KVR_HAS_WGMMA 0
 #endif
 
-/* Returns whether the device has compute capability 9.0, and the program contains the kernel's
- * sm_90a code for blocks of `threads` threads. */
+/* Returns whether the device has compute capability 9.0 and the program contains sm_90a code of
+ * `kernel`. Without this code, `kernel` is empty and has a launch bound of less than `threads`
+ * threads per block. */
 template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *kernel, int threads)
 {
     if (kvr_stream_capability(s) != 90)
@@ -103,7 +104,8 @@ namespace kvr_emu
 /* Returns whether cuTensorMapEncodeTiled would accept this tensor map. */
 bool map_is_taken(const struct kvr_tensor_map *m);
 
-/* Emulator state of a kvr_registers: whether the thread or a wgmma in flight owns the registers. */
+/* Emulator state of a kvr_registers object: whether the thread or a wgmma in flight owns the
+ * registers. */
 struct held {
     int under_way; /* number of wgmma in flight that use the registers */
     /* If `lent` is true, wgmma in flight own the registers. If `fenced` is true, the thread has not
@@ -120,7 +122,7 @@ void barrier_wait(struct region *r, uintptr_t at, unsigned parity, bool of_clust
 void remote_arrive(struct region *r, uintptr_t at);
 void remote_expect(struct region *r, uintptr_t at, unsigned bytes);
 void *remote_read(struct region *r, uintptr_t at, size_t n);
-/* Starts an st.async of 16 bytes. */
+/* Starts an st.async of 16 bytes to another block's shared memory. */
 void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
                   uintptr_t barrier_at);
 void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
@@ -139,15 +141,17 @@ void return_registers(struct held *h, int pending);
  * wgmma of 8-bit operands has k = 32 and int32_t accumulators. */
 enum numbers { BF16, SIGNED_BYTES, BYTES };
 
-/* Returns a shared::cluster address: the block's rank in the bits from KVR_RANK_SHIFT on, and the
- * offset in the block's shared memory in the lower bits. */
+/* Returns a shared::cluster address. The bits from KVR_RANK_SHIFT on are the cluster rank of the
+ * block that contains r, and the lower bits are the offset in that block's shared memory. */
 unsigned shared_address(struct region *r, uintptr_t at);
-/* Checks that the fields of a matrix descriptor are multiples of 16, because the encoding drops the
- * low four bits of each field. */
+/* Checks that the address and the two offsets of a matrix descriptor are multiples of 16 bytes,
+ * because the encoding drops their low four bits. Also checks that both offsets fit in 14 bits
+ * after the encoding. */
 void check_operand_fields(unsigned address, unsigned leading, unsigned stride);
 uint64_t operand_from(uint64_t descriptor, int n_bytes);
-/* Starts a wgmma [64,k] x [k,columns]. Matrix descriptors describe operand B and, unless a is NULL,
- * operand A. If a is NULL, operand A is in the four registers `of_a`. */
+/* Starts a wgmma [64,k] x [k,columns]. The matrix descriptor `b` describes operand B, and the
+ * matrix descriptor *a describes operand A. If the pointer `a` is NULL, operand A is in the four
+ * registers of_a[0] to of_a[3] of every thread. */
 void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const uint64_t *a,
                    const unsigned *of_a, struct held *held_a, uint64_t b, int columns,
                    bool transposed, bool add);
@@ -169,7 +173,7 @@ template <class T, int N> struct kvr_registers {
     }
 };
 
-/* An address in another block's shared memory. */
+/* A pointer to the shared memory of another block of the cluster. */
 template <class T> struct kvr_remote {
     kvr_shared<T> p;
 
@@ -217,16 +221,17 @@ template <class T> static __device__ __forceinline__ unsigned kvr_shared_address
 
 /* The PTX matrix descriptor of a wgmma operand in shared memory. */
 typedef uint64_t kvr_operand;
-/* First bit of the block's rank in a shared::cluster address. */
+/* Position of the lowest bit of the block's cluster rank in a shared::cluster address. */
 enum { KVR_RANK_SHIFT = 24 };
 
 /* ---- host ----------------------------------------------------------------------------------- */
 
 /* Creates the tensor map of a 16-byte aligned BF16 tensor [n_tok, n_heads, head_dim]. A box of the
  * tensor map has box_tok tokens and KVR_TILE_COLUMNS channels of one head. A tensor copy reads
- * tokens outside [0, n_tok) as zeros. A box may extend past channel head_dim - 1 only if its first
- * channel is a multiple of KVR_TILE_COLUMNS. The channels past head_dim - 1 are then read as zeros.
- * The head size head_dim is a multiple of 8. Returns false if the driver rejects the tensor map. */
+ * tokens outside [0, n_tok) and channels past head_dim - 1 as zeros. If a box has channels past
+ * head_dim - 1, and its first channel is not a multiple of KVR_TILE_COLUMNS, the emulator reports
+ * an error, because no kernel copies such a box. The head size head_dim is a multiple of 8. Returns
+ * false if the driver rejects the tensor map. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
                                      enum kvr_swizzle swizzle)
@@ -521,9 +526,8 @@ static __device__ __forceinline__ unsigned kvr_remote_load(kvr_remote<unsigned> 
  * is the number of threads times the registers per thread of the compiled kernel, and may be
  * smaller than the register file. With launch bounds (threads, 1), ptxas uses at most floor(65536 /
  * threads / 8) * 8 registers per thread. The pool of a block of 384 threads is therefore 384 x 168
- * registers. A setmaxnreg.inc waits until other warp groups have
- * released enough registers. It waits forever if all warp groups together request more registers
- * than the pool has. */
+ * registers. A setmaxnreg.inc waits until other warp groups have released enough registers. It
+ * waits forever if all warp groups together request more registers than the pool has. */
 enum { KVR_REGISTER_FILE = 65536, KVR_MOST_REGISTERS = 256 };
 static constexpr int kvr_launch_registers(int threads)
 {
@@ -541,8 +545,7 @@ static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
 }
 
 /* Increase (inc) or decrease (dec) the number of registers per thread of a warp group to N
- * (setmaxnreg). All warps of the warp group must execute the same setmaxnreg. A setmaxnreg.inc
- * waits until the pool has enough free registers. */
+ * (setmaxnreg). All warps of the warp group must execute the same setmaxnreg. */
 template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_inc()
 {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
@@ -565,8 +568,8 @@ template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_dec()
 /* ---- bulk copies --------------------------------------------------------------------------- */
 
 /* Starts a tensor copy (TMA) of a box to shared memory at `to`, with complete_tx on mbarrier b. The
- * box belongs to head h and starts at channel c and token t. A single thread calls this
- * function. */
+ * box has KVR_TILE_COLUMNS channels of head h from channel c on, and the box_tok tokens of
+ * kvr_tensor_map_of from token t on. A single thread calls this function. */
 static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
                                                       const struct kvr_tensor_map &map, int c,
                                                       int h, int t, kvr_shared<uint64_t> b)
@@ -707,9 +710,9 @@ template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wg
 #endif
 }
 
-/* F32 accumulators [64,128] of a warp group. Thread 32 w + 4 g + t has the accumulators of rows 16
- * w + g and 16 w + g + 8. Of every 8 columns, the thread has columns 2 t and 2 t + 1 of these rows,
- * as in operand c of kvr_mma. */
+/* F32 accumulators [64,128] of a warp group. Lane 4 g + t of warp w (g < 8, t < 4, w < 4) has
+ * accumulators of rows 16 w + g and 16 w + g + 8. In both rows, the lane has columns 8 j + 2 t and
+ * 8 j + 2 t + 1 for all j < 16, as in operand c of kvr_mma. */
 typedef struct kvr_registers<float, 64> kvr_sums;
 /* INT32 accumulators [64,128] of a wgmma with 8-bit operands, in the layout of kvr_sums. */
 typedef struct kvr_registers<int, 64> kvr_whole_sums;
@@ -741,8 +744,8 @@ typedef struct kvr_registers<int, 64> kvr_whole_sums;
 /* clang-format on */
 #endif
 
-/* Starts the BF16 matrix product d = a b^T, or d += a b^T if `add`. Both a [64,16] and b [128,16]
- * are in shared memory. */
+/* Starts the BF16 matrix product d = a * b^T, or d += a * b^T if `add`. Operands `a` [64,16] and
+ * `b` [128,16] are in shared memory. */
 static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr_operand b,
                                                  bool add)
 {
@@ -757,9 +760,10 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
 #endif
 }
 
-/* Starts the BF16 matrix product d += a b. Operand a [64,16] is in registers a.x[i] to a.x[i + 3]
- * of every thread: the threads of warp w contain rows 16 w to 16 w + 15, in the layout of operand a
- * of kvr_mma. Operand b [16,128] is in shared memory and transposed (MN-major). */
+/* Starts the BF16 matrix product d += a * b. Operand `a` [64,16] is in the four registers a.x[i] to
+ * a.x[i + 3] of every thread, where i is a parameter. Warp w (w < 4) of the warp group has rows
+ * 16 w to 16 w + 15 of `a`, in the layout of kvr_mma (mma.cuh). Operand `b` [16,128] is in shared
+ * memory and transposed (MN-major). */
 template <int N>
 static __device__ __forceinline__ void
 kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
@@ -802,8 +806,8 @@ static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers
                  : "l"(a), "l"(b), "r"((int)(add)))
 #endif
 
-/* Starts the INT8 matrix product d = a b^T, or d += a b^T if `add`. Both a [64,32] and b [128,32]
- * are signed bytes in shared memory. */
+/* Starts the INT8 matrix product d = a * b^T, or d += a * b^T if `add`. Operands `a` [64,32] and
+ * `b` [128,32] are signed bytes in shared memory. */
 static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_operand a,
                                                         kvr_operand b, bool add)
 {
@@ -825,11 +829,12 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_op
 #endif
 }
 
-/* Starts the UINT8 matrix product d = a b^T, or d += a b^T if `add`, with b [128,32] in shared
- * memory. Operand a [64,32] is in registers a.x[i] to a.x[i + 3] of every thread. Thread
- * 32 w + 4 g + t contains bytes of rows 16 w + g and 16 w + g + 8 of operand a. Registers a.x[i]
- * and a.x[i + 1] contain bytes 4 t to 4 t + 3 of these two rows, and registers a.x[i + 2] and
- * a.x[i + 3] contain bytes 4 t + 16 to 4 t + 19. */
+/* Starts the UINT8 matrix product d = a * b^T, or d += a * b^T if `add`. Operand `b` [128,32] is in
+ * shared memory. Operand `a` [64,32] is in the four registers a.x[i] to a.x[i + 3] of every thread,
+ * where i is a parameter. Lane 4 g + t of warp w (g < 8, t < 4, w < 4) has bytes of two rows of
+ * `a`. Of row 16 w + g, register a.x[i] contains bytes 4 t to 4 t + 3, and a.x[i + 2] contains
+ * bytes 4 t + 16 to 4 t + 19. Registers a.x[i + 1] and a.x[i + 3] contain the same bytes of row
+ * 16 w + g + 8. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,
@@ -848,8 +853,9 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
 #endif
 }
 
-/* Starts the UINT8 matrix product d = a b^T, or d += a b^T if `add`, with a [64,32] in registers
- * and b [64,32] in shared memory. Here d has 64 columns, and every thread has 32 accumulators. */
+/* Starts the UINT8 matrix product d = a * b^T, or d += a * b^T if `add`. Operand `a` [64,32] is in
+ * registers, and operand `b` [64,32] is in shared memory. Here d has 64 columns, and every thread
+ * has 32 accumulators. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(struct kvr_registers<int, 32> &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,

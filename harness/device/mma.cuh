@@ -4,19 +4,20 @@
  * A call of kvr_copy_commit puts a thread's copies into a group, and kvr_copy_wait<0> waits for all
  * groups of the calling thread. A __syncthreads then makes the copies of all threads visible to the
  * block. The function kvr_matrices loads the fragments of an operand by ldmatrix, and kvr_mma(c, a,
- * b) computes c += a b.
+ * b) computes c += a * b.
  *
- * All 32 lanes of a warp call kvr_matrices and kvr_mma together. An MMA computes c[16,8] +=
- * a[16,16] b[16,8]. Let g = lane / 4 and t = lane % 4. Each 32-bit register of a or b contains two
- * BF16 elements. The four registers of a contain columns 2t and 2t + 1 of rows g and g + 8, and
- * then columns 2t + 8 and 2t + 9 of these two rows. The two registers of b contain rows 2t and 2t +
- * 1 of column g, and then rows 2t + 8 and 2t + 9. The four registers of c contain columns 2t and 2t
- * + 1 of row g, and then columns 2t and 2t + 1 of row g + 8.
+ * All 32 lanes of a warp call kvr_matrices and kvr_mma together. Operand `a` is [16,16], `b` is
+ * [16,8] and `c` is [16,8]. Let g = lane / 4 and t = lane % 4. Each 32-bit register of `a` or `b`
+ * contains two BF16 elements. The four registers of `a` contain columns 2t and 2t + 1 of rows g and
+ * g + 8, and then columns 2t + 8 and 2t + 9 of these two rows. The two registers of `b` contain
+ * rows 2t and 2t + 1 of column g, and then rows 2t + 8 and 2t + 9. The four registers of `c`
+ * contain columns 2t and 2t + 1 of row g, and then columns 2t and 2t + 1 of row g + 8.
  *
- * Under nvcc, kvr_matrices and kvr_mma are PTX instructions. In the emulator, an MMA adds the exact
- * products to c in F32, in the order of k. A GPU adds the products in an unspecified order, and may
- * truncate bits below 2^-23 of the largest term. Therefore tests allow an error of 16 * 2^-23 of
- * the largest term per MMA. */
+ * Under nvcc, kvr_matrices and kvr_mma are PTX instructions. In the emulator, kvr_mma adds the
+ * exact products a[i][k] * b[k][j] to c[i][j] in F32, for k from 0 to 15. A GPU adds the products
+ * in an unspecified order, and may truncate bits below 2^-23 of the largest term. Because each of
+ * the 16 products may be truncated, tests allow an error of 16 * 2^-23 of the largest term per
+ * MMA. */
 #ifndef KVR_DEVICE_MMA_CUH
 #define KVR_DEVICE_MMA_CUH
 
@@ -80,8 +81,8 @@ static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
     return pair ^ (negative & 0x7fff7fffu);
 }
 
-/* Returns the minimum or maximum of each BF16 half, where -0 is less than 0. If an operand is NaN,
- * the result is 0x7fff. */
+/* Returns, for each of the two BF16 halves, the minimum or maximum of `a` and `b`, where -0 is
+ * less than 0. If this half of `a` or `b` is NaN, this half of the result is the NaN 0x7fff. */
 template <bool LARGER>
 static __device__ __forceinline__ unsigned kvr_bf16_choice(unsigned a, unsigned b)
 {
@@ -129,7 +130,7 @@ static __device__ __forceinline__ float kvr_reciprocal(float x)
 #endif
 }
 
-/* Computes a b + c for packed pairs of BF16 numbers (bf16x2), with one rounding each (FMA). */
+/* Computes a * b + c for packed pairs of BF16 numbers (bf16x2), with one rounding each (FMA). */
 static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, unsigned c)
 {
 #ifdef KVR_EMULATED
@@ -157,12 +158,13 @@ static __device__ __forceinline__ int kvr_thread()
     int x;
 
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
-    __builtin_assume(x >= 0); /* for x >= 0, a division of x by a power of two becomes a shift */
+    __builtin_assume(x >= 0); /* lets the compiler replace x / 2^n by a shift */
     return x;
 #endif
 }
 
-/* Read blockIdx.x and blockIdx.y with a volatile instruction, as kvr_thread() reads threadIdx.x. */
+/* Read blockIdx.x and blockIdx.y with a volatile instruction, so that the compiler recomputes
+ * values that depend on the block index, instead of keeping these values in registers. */
 static __device__ __forceinline__ int kvr_block_x()
 {
 #ifdef KVR_EMULATED
@@ -267,8 +269,8 @@ struct matrices_lane {
     bool transposed;
 };
 
-/* Executes ldmatrix for all lanes of a warp. Lane l supplies the address of row l % 8 of
- * matrix l / 8. */
+/* Emulates ldmatrix.x4, which loads four 8 x 8 BF16 matrices, for all lanes of a warp. The member
+ * `row` of lane l contains row l % 8 of matrix l / 8. */
 static inline void matrices_of(void *const *lanes)
 {
     for (int l = 0; l < 32; l++) {
@@ -373,8 +375,8 @@ static __device__ __forceinline__ void kvr_matrices_transposed(unsigned *out,
                  : "memory");
 }
 
-/* Computes c [16,8] += a [16,16] b [16,8]. Each lane holds 4 registers of c, 4 registers of a and 2
- * registers of b. */
+/* Computes c += a * b for operands `a` [16,16], `b` [16,8] and `c` [16,8]. Each lane holds 4
+ * registers of `c`, 4 registers of `a` and 2 registers of `b`. */
 static __device__ __forceinline__ void kvr_mma(float *c, const unsigned *a, const unsigned *b)
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "

@@ -532,12 +532,13 @@ enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s)
     return KVR_OK;
 }
 
-/* Moves the launch counts since the start of the capture from the stream to the graph. */
+/* Moves the launch counts since the start of the capture from the stream to the graph's counts
+ * *out. */
 static void take_counts(struct kvr_stream *s, struct launches *out)
 {
     *out = s->count;
-    /* Index i names the same kernel in s->before and in *out, because s->count only appends
-     * kernels. */
+    /* Entry of[i] counts the same kernel in s->before and in *out, because a new kernel is always
+     * appended to the entries of s->count. */
     for (int i = 0; i < s->before.n_kernels; i++)
         out->of[i].n -= s->before.of[i].n;
     s->count = s->before;

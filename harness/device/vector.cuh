@@ -1,8 +1,8 @@
 /* vector.cuh - vector types. One instruction loads or stores up to 16 bytes of a vector.
  *
  * The type that a kernel loads and stores in one access is a template parameter of the kernel. The
- * kernel's launcher selects a vector type if all addresses and extents are multiples of the
- * vector's size, and otherwise a scalar type. */
+ * kernel's launcher selects a vector type if every array is aligned to the vector type and every
+ * row length is a multiple of the vector's length, and otherwise a scalar type. */
 #ifndef KVR_DEVICE_VECTOR_CUH
 #define KVR_DEVICE_VECTOR_CUH
 

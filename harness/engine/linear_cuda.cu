@@ -11,7 +11,9 @@ enum { TILE = 64 }; /* a CTA computes a tile of TILE x TILE elements of Y */
 /* ---- F32 GEMM -------------------------------------------------------------------------------- */
 
 enum { DEPTH = KVR_PRODUCT_DEPTH, QUADS = TILE / 4 };
-/* one quad (four floats) of padding, so that 8 simultaneous stores access 8 different banks */
+/* Lines of quads (four floats) in shared memory have one quad of padding. A 16-byte store of a warp
+ * is executed for 8 lanes at a time. With the padding, the quads of the 8 lanes are in different
+ * banks. */
 enum { LINE = QUADS + 1 };
 enum { F32_THREADS = 64, QUADS_AT_ONCE = F32_THREADS / DEPTH };
 static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches the same number of quads");
@@ -48,7 +50,7 @@ static __global__ void __launch_bounds__(F32_THREADS)
     for (int k0 = 0; k0 < k; k0 += DEPTH) {
         const int c = (int)threadIdx.x % DEPTH;
 
-        __syncthreads(); /* waits until all threads have read the tiles of the previous step */
+        __syncthreads(); /* waits until all threads have read the tiles, which change below */
 #pragma unroll
         for (int iter = 0; iter < QUADS / QUADS_AT_ONCE; iter++) {
             const int q = (int)threadIdx.x / DEPTH + iter * QUADS_AT_ONCE;
@@ -75,7 +77,8 @@ static __global__ void __launch_bounds__(F32_THREADS)
 
 /* ---- BF16 GEMM ------------------------------------------------------------------------------- */
 
-/* Rows of 32 elements have 8 elements of padding, so that ldmatrix is free of bank conflicts. */
+/* Tile rows of 32 BF16 elements have 8 elements of padding, so that ldmatrix is free of bank
+ * conflicts. */
 enum { STRIDE = KVR_LINEAR_CUDA_DEPTH + 8, STAGES = 3, BF16_THREADS = 128, CHUNK = 8 };
 
 static __device__ __forceinline__ float value(float v)
@@ -103,8 +106,8 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-/* Issues cp.async copies of columns [k0, k0 + 32) of TILE rows of x, from row `first` on, into a
- * stage. Rows past the last row of x become zero. */
+/* Issues cp.async copies of columns [k0, k0 + 32) of TILE rows of x, from row `first` on, to the
+ * shared-memory tile `to`. Tile rows past the last row of x become zero. */
 static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global<const kvr_bf16> x,
                                              int64_t rows, int width, int64_t first, int k0)
 {
@@ -123,8 +126,9 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
     }
 }
 
-/* Kinds of epilogue. FLOATS stores the result as F32, GELU stores the result's GELU as BF16,
- * ROUNDED stores the result as BF16, and ADDED adds the result to the BF16 output. */
+/* Epilogues of the result x W^T + bias. FLOATS stores the result as F32, GELU stores the result's
+ * GELU as BF16, and ROUNDED stores the result as BF16. ADDED multiplies the result by a gate vector
+ * (struct gating), if there is one, and adds it to the BF16 matrix y. */
 enum end { FLOATS, GELU, ROUNDED, ADDED };
 template <enum end> struct ended {
     typedef kvr_bf16 type;
@@ -149,15 +153,16 @@ static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, f
     y[at] = kvr_bf16_of(v);
 }
 
-/* Layout of the gates (kvr_linear_gate): one gate vector per frame, `stride` floats apart. The
- * function added() multiplies the result of a linear layer by the gate before the residual
- * addition. */
+/* Layout of the gates (kvr_linear_gate), with which added() multiplies a linear layer's result
+ * before the residual addition. Each frame has one gate vector, with a float per output channel.
+ * The vectors of successive frames start `stride` floats apart. */
 struct gating {
     bool gated;
     int tokens_per_frame;
     int64_t stride;
 };
-/* Returns the offset of the gate vector of the frame that contains this row. */
+/* Returns the index in the gate array at which the gate vector for row `row` of Y starts, or 0
+ * without gates. */
 static __device__ __forceinline__ int64_t gate_of(struct gating how, int64_t row)
 {
     return how.gated ? row / how.tokens_per_frame * how.stride : 0;
@@ -169,9 +174,9 @@ static __device__ __forceinline__ float added(struct gating how, kvr_global<cons
     return how.gated ? fmaf(v, gate[at], sum) : sum + v;
 }
 
-/* Computes one stage of the main loop for a warp. The warp's 32 x 32 accumulators begin at row wm
- * and column wn of the tile of Y, so the warp's operands begin at row wm of the A tile and at row
- * wn of the B tile. */
+/* Adds the product of one pipeline stage's A tile (rows of x) and B tile (rows of w) to a warp's
+ * 32 x 32 accumulators. The accumulators begin at row wm and column wn of the tile of Y, so the
+ * warp's operands begin at row wm of the A tile and at row wn of the B tile. */
 static __device__ __forceinline__ void multiply_stage(kvr_shared<kvr_bf16> a_tile,
                                                       kvr_shared<kvr_bf16> b_tile, int lane, int wm,
                                                       int wn, float (&sum)[2][4][4])
@@ -194,8 +199,8 @@ static __device__ __forceinline__ void multiply_stage(kvr_shared<kvr_bf16> a_til
     }
 }
 
-/* BF16 GEMM with an epilogue of kind E. `columns` is the row length of y. With the epilogue GELU,
- * columns from n to `columns` become zero. */
+/* BF16 GEMM with the epilogue E. A row of y has `columns` elements. The epilogue GELU sets columns
+ * [n, columns) of y to zero. */
 template <enum end E>
 static __global__ void __launch_bounds__(BF16_THREADS)
     linear_bf16(int64_t m, int n, int k, kvr_global<const kvr_bf16> x, kvr_global<const kvr_bf16> w,
@@ -228,8 +233,8 @@ static __global__ void __launch_bounds__(BF16_THREADS)
         const int next = s + STAGES - 1, at = next % STAGES * 2 * PART;
 
         kvr_copy_wait<STAGES - 2>();
-        /* waits until all threads' copies of this stage have arrived and all threads have read the
-         * previous stage */
+        /* waits until all threads' copies of step s have arrived, and all threads have read the
+         * tiles of step s - 1, which the copies below overwrite */
         __syncthreads();
         if (next < steps) {
             fetch(tiles + at, x, m, k, m0, next * KVR_LINEAR_CUDA_DEPTH);
