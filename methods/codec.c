@@ -43,7 +43,8 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     char *name = kvr_trim(text), *open = strchr(name, '('), *args = NULL;
 
     if (c->n_stages == KVR_MAX_STAGES)
-        return kvr_fail(KVR_EINVAL, "codec: more than the limit of %d stages", KVR_MAX_STAGES);
+        return kvr_fail(KVR_EINVAL, "codec: stage '%s' exceeds the limit of %d stages", name,
+                        KVR_MAX_STAGES);
     if (open) {
         char *close = strrchr(open, ')');
 
@@ -147,20 +148,20 @@ static enum kvr_status check_order(const struct kvr_codec *c, const char *text, 
         const struct kvr_stage *st = c->stage[i].stage;
 
         if (st->kind != KVR_STAGE_GRID && grid)
-            return kvr_fail(
-                KVR_EINVAL,
-                "codec: '%s': stage '%s' must come before the grid stages (raw, sym, ...)", text,
-                st->name);
+            return kvr_fail(KVR_EINVAL,
+                            "codec: '%s': stage '%s' must precede the grid stages (raw, sym, ...)",
+                            text, st->name);
         if (st->kind == KVR_STAGE_GRID && grid && joins[i] != '+')
             return kvr_fail(KVR_EINVAL,
-                            "codec: '%s': two grid stages (raw, sym, ...) must be joined by '+'",
-                            text);
+                            "codec: '%s': grid stages '%s' and '%s' must be joined by '+', not '|'",
+                            text, c->stage[i - 1].stage->name, st->name);
         if (st->kind == KVR_STAGE_EXACT && exact++)
             return kvr_fail(KVR_EINVAL, "codec: '%s': stage '%s' may occur only once", text,
                             st->name);
         if (joins[i] == '+' && (!grid || st->kind != KVR_STAGE_GRID))
             return kvr_fail(KVR_EINVAL,
-                            "codec: '%s': '+' may join only grid stages (raw, sym, ...)", text);
+                            "codec: '%s': '+' may join only grid stages (raw, sym, ...), not '%s'",
+                            text, (grid ? st : c->stage[i - 1].stage)->name);
         for (int j = i - 1; joins[i] == '+' && j <= i; j++)
             if (leaves_nothing(c, j))
                 return kvr_fail(KVR_EINVAL,
@@ -188,8 +189,8 @@ enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kv
     c->side = side;
     c->study = study;
     if (strlen(text) >= sizeof copy) {
-        st = kvr_fail(KVR_EINVAL, "codec: the pipeline has more than the limit of %zu characters",
-                      sizeof copy - 1);
+        st = kvr_fail(KVR_EINVAL, "codec: the pipeline has %zu characters, at most %zu are allowed",
+                      strlen(text), sizeof copy - 1);
         goto fail;
     }
     strcpy(copy, text);
@@ -316,8 +317,8 @@ enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kv
                 return kvr_fail(
                     KVR_EINVAL,
                     "stage '%s' encodes keys and values jointly: it must be the only stage of the "
-                    "key pipeline and of the value pipeline, with equal options",
-                    c->stage[i].stage->name);
+                    "key and value pipelines, with equal options, not '%s' and '%s'",
+                    c->stage[i].stage->name, k->text, v->text);
     }
     return KVR_OK;
 }

@@ -111,9 +111,12 @@ static enum kvr_status create(struct kvr_store *s, enum kvr_sql_form *form)
 static enum kvr_status check_writable(struct kvr_store *s)
 {
     if (sqlite3_db_readonly(s->db, "main") == 1)
-        return kvr_fail(KVR_EIO, "store: %s: the database is not writable", s->path);
-    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "opening for writing"));
-    return kvr_sql_exec(s, "ROLLBACK", "opening for writing");
+        return kvr_fail(KVR_EIO,
+                        "store: %s: the database is read-only; allow writing to the file and its "
+                        "folder, or use another database",
+                        s->path);
+    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "opening the database for writing"));
+    return kvr_sql_exec(s, "ROLLBACK", "opening the database for writing");
 }
 
 /* Switches the database to WAL mode. It retries, because SQLite does not wait for locks during the
@@ -126,9 +129,9 @@ static enum kvr_status use_wal(struct kvr_store *s)
         const int rc = sqlite3_exec(s->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
 
         if (rc == SQLITE_OK)
-            return kvr_sql_exec(s, "PRAGMA synchronous = FULL", "opening");
+            return kvr_sql_exec(s, "PRAGMA synchronous = FULL", "opening the database");
         if (rc != SQLITE_BUSY || ms >= BUSY_MS)
-            return kvr_sql_fail(s->db, s->path, "opening");
+            return kvr_sql_fail(s->db, s->path, "opening the database");
         sqlite3_sleep(STEP_MS);
     }
 }
@@ -141,12 +144,12 @@ static enum kvr_status set_up(struct kvr_store *s)
     sqlite3_busy_timeout(s->db, BUSY_MS);
     KVR_TRY(kvr_sql_check_version(s->db, s->path, &form, &version));
     s->has_tables = form != KVR_FORM_EMPTY;
-    KVR_TRY(kvr_sql_exec(s, "PRAGMA foreign_keys = ON", "opening"));
+    KVR_TRY(kvr_sql_exec(s, "PRAGMA foreign_keys = ON", "opening the database"));
     if (on_network(s->path))
         KVR_TRY(kvr_sql_exec(s,
                              "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = TRUNCATE;"
                              "PRAGMA synchronous = FULL",
-                             "opening"));
+                             "opening the database"));
     else
         KVR_TRY(use_wal(s));
     if (form == KVR_FORM_EMPTY)
@@ -157,22 +160,27 @@ static enum kvr_status set_up(struct kvr_store *s)
 }
 
 /* Explains SQLite's "unable to open database file". */
-static enum kvr_status explain_open(const char *path)
+static enum kvr_status explain_open(const char *path, sqlite3 *db)
 {
+    const int error = sqlite3_system_errno(db);
     char *dir = kvr_path_dir(path);
     enum kvr_status st;
 
     if (!dir)
         return kvr_fail(KVR_ENOMEM, "store: out of memory");
     if (kvr_path_is_dir(path))
-        st = kvr_fail(KVR_EIO, "store: %s: is a folder, need a database file", path);
+        st = kvr_fail(KVR_EIO, "store: %s: the path is a folder, need a database file", path);
     else if (!kvr_path_is_dir(dir))
-        st = kvr_fail(KVR_ENOTFOUND, "store: %s: the folder %s does not exist", path, dir);
+        st = kvr_fail(
+            KVR_ENOTFOUND,
+            "store: %s: the folder %s does not exist; create the folder or correct the path", path,
+            dir);
     else if (access(dir, W_OK) != 0)
         st = kvr_fail(KVR_EIO, "store: %s: cannot write to the folder %s: %s", path, dir,
                       strerror(errno));
     else
-        st = kvr_fail(KVR_EIO, "store: %s: cannot open the database", path);
+        st = kvr_fail(KVR_EIO, "store: %s: cannot open the database: %s", path,
+                      error ? strerror(error) : sqlite3_errmsg(db));
     free(dir);
     return st;
 }
@@ -198,9 +206,9 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
     }
     rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_CANTOPEN)
-        st = explain_open(path);
+        st = explain_open(path, s->db);
     else if (rc != SQLITE_OK)
-        st = kvr_sql_fail(s->db, path, "opening");
+        st = kvr_sql_fail(s->db, path, "opening the database");
     else
         st = set_up_fn(s);
     if (st != KVR_OK) {
@@ -278,8 +286,8 @@ enum kvr_status kvr_store_in_place(struct kvr_store *s)
     else
         st = kvr_fail(KVR_EIO,
                       "store: %s: the database was deleted or renamed while in use, and the "
-                      "results cannot be saved in its folder",
-                      s->path);
+                      "results cannot be saved in %s: %s",
+                      s->path, to, kvr_error());
     sqlite3_free(to);
     return st;
 }
@@ -341,9 +349,9 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
         st = read_known(q, out);
         if (st == KVR_EFORMAT)
             st = kvr_fail(st,
-                          "store: %s: cell %s has an outcome that this version of kvreel does not "
-                          "know; use a later version",
-                          s->path, key);
+                          "store: %s: cell %s has the outcome '%.40s', which this version of "
+                          "kvreel does not know; use a later version",
+                          s->path, key, (const char *)sqlite3_column_text(q, 0));
     } else if (rc != SQLITE_DONE) {
         st = kvr_sql_fail(s->db, s->path, "reading a cell");
     }

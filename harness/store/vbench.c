@@ -64,11 +64,12 @@ static enum kvr_status refuse_value(const struct import *im, const char *dimensi
 {
     char *text = v ? kvr_json_text(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
     const char *word = kvr_json_not_finite(v);
-    enum kvr_status st = kvr_fail(KVR_EFORMAT, "%s: %s: %s has %.80s, need a number, true or false",
-                                  im->path, dimension, where,
-                                  word   ? word
-                                  : text ? text
-                                         : "no 'video_results'");
+    enum kvr_status st =
+        kvr_fail(KVR_EFORMAT, "%s: dimension %s: %s has %.80s, need a number, true or false",
+                 im->path, dimension, where,
+                 word   ? word
+                 : text ? text
+                        : "no 'video_results'");
 
     free(text);
     return st;
@@ -82,13 +83,15 @@ static enum kvr_status check_bound(const struct import *im, const char *dimensio
     if (is_cosine(dimension))
         return x >= -1.0 && x <= 1.0
                    ? KVR_OK
-                   : kvr_fail(KVR_EFORMAT, "%s: %s: %s has %g, need a cosine in -1..1", im->path,
-                              dimension, where, x);
-    return x >= 0.0 && x <= 100.0
-               ? KVR_OK
-               : kvr_fail(KVR_EFORMAT,
-                          "%s: %s: %s has %g, need a value in 0..1 or, as a percentage, in 0..100",
-                          im->path, dimension, where, x);
+                   : kvr_fail(
+                         KVR_EFORMAT,
+                         "%s: dimension %s: %s has the score %g, need a cosine similarity in -1..1",
+                         im->path, dimension, where, x);
+    return x >= 0.0 && x <= 100.0 ? KVR_OK
+                                  : kvr_fail(KVR_EFORMAT,
+                                             "%s: dimension %s: %s has the score %g, need a "
+                                             "fraction in 0..1 or a percentage in 0..100",
+                                             im->path, dimension, where, x);
 }
 
 struct spread {
@@ -111,8 +114,11 @@ static enum kvr_status spread_of(const struct import *im, const struct dimension
         double x;
 
         if (!path)
-            return kvr_fail(KVR_EFORMAT, "%s: %s: video %zu has no 'video_path'", im->path, d->name,
-                            i);
+            return kvr_fail(
+                KVR_EFORMAT,
+                "%s: dimension %s: video %zu has no 'video_path', need a string: the path of the "
+                "video's file",
+                im->path, d->name, i);
         sqlite3_snprintf(sizeof where, where, "video %d ('%s')", (int)i, path);
         if (!score_of(v, &x))
             return refuse_value(im, d->name, where, v);
@@ -169,8 +175,9 @@ static enum kvr_status find_scale(const struct import *im, struct dimension *d)
     }
     return kvr_fail(
         KVR_EFORMAT,
-        "%s: %s: the aggregate is %g, but the scores of its videos are %g..%g (mean %g, %d "
-        "videos): it must be their mean, as a fraction or as a percentage",
+        "%s: dimension %s: the aggregate is %g, but the scores of the videos are %g..%g (mean %g, "
+        "%d videos); the aggregate must be the mean of these scores, as a fraction or as a "
+        "percentage",
         im->path, d->name, d->aggregate, s.least, s.most, s.mean, s.n);
 }
 
@@ -240,8 +247,9 @@ static enum kvr_status put_cells(struct import *im, const struct dimension *d, c
         if (rollout[0] && strcmp(rollout, its) != 0)
             st = kvr_fail(
                 KVR_EINVAL,
-                "%s: '%s' belongs to several rollouts, so it cannot be matched with one cell",
-                im->path, path);
+                "%s: dimension %s: video '%s' belongs to several rollouts, for example %.12s and "
+                "%.12s; 'video_path' must end with the whole path of one rollout's video",
+                im->path, d->name, path, rollout, its);
         sqlite3_snprintf(sizeof rollout, rollout, "%s", its);
         if (st == KVR_OK)
             st = kvr_checksum_check(im->store, KVR_CHECKSUM_CELL, cell);
@@ -306,11 +314,16 @@ static enum kvr_status import_dimension(struct import *im, const char *name, con
     struct dimension d = { .name = name, .videos = json_array_get(value, 1), .aggregate = NAN };
 
     if (!json_is_array(value) || !json_is_array(d.videos))
-        return kvr_fail(KVR_EFORMAT, "%s: %s: expected [aggregate, [videos]]", im->path, name);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: dimension %s: expected [aggregate, [videos]], that is the score of the "
+            "dimension and a list of videos",
+            im->path, name);
     if (strlen(name) > 100)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: the name of a dimension has %zu characters, more than 100", im->path,
-                        strlen(name));
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: the name of dimension '%.20s...' has %zu characters, at most 100 are allowed",
+            im->path, name, strlen(name));
     if (!score_of(aggregate, &d.aggregate) && !json_is_null(aggregate))
         return refuse_value(im, name, "the aggregate", aggregate);
     KVR_TRY(find_scale(im, &d));
@@ -341,7 +354,11 @@ static enum kvr_status import_all(struct import *im, json_t *doc)
     json_object_foreach(doc, name, value) KVR_TRY(import_dimension(im, name, value));
     return im->out->dimensions || json_array_size(im->out->empty)
                ? KVR_OK
-               : kvr_fail(KVR_EFORMAT, "%s: the file contains no dimension of VBench", im->path);
+               : kvr_fail(
+                     KVR_EFORMAT,
+                     "%s: the file contains no dimension of VBench, need at least one key such as "
+                     "subject_consistency",
+                     im->path);
 }
 
 void kvr_vbench_free(struct kvr_vbench_result *r)

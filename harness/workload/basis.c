@@ -125,10 +125,10 @@ enum kvr_status kvr_basis_fit(const struct kvr_basis *p, int layer, enum kvr_sid
     double *scratch;
 
     if (!(p->n[at] > 0))
-        return kvr_fail(
-            KVR_EINVAL,
-            "basis: layer %d: the rollouts stored no keys or values; use at least one whole chunk",
-            layer);
+        return kvr_fail(KVR_EINVAL,
+                        "basis: layer %d: the rollouts stored no %s in the cache; raise --frames "
+                        "to at least one whole chunk",
+                        layer, side == KVR_V ? "values" : "keys");
     scratch = malloc(2 * d * d * sizeof *scratch);
     if (!scratch)
         return kvr_fail(KVR_ENOMEM, "basis: out of memory while allocating a matrix of %zu x %zu",

@@ -271,9 +271,10 @@ enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_h
                                    char *class, double *measure)
 {
     if (!p->n_seen)
-        return kvr_fail(KVR_EINVAL,
-                        "heads: no pass attends to cached tokens: all passes belong to the "
-                        "first chunk; raise --frames");
+        return kvr_fail(
+            KVR_EINVAL,
+            "heads: no forward pass attends to cached tokens, since all passes belong to "
+            "the first chunk; raise --frames to at least two chunks");
     if (o->rule == KVR_HEADS_DUMMY)
         return classify_dummy(p, o->dummy, class, measure);
     for (int i = 0; i < p->n_layers * p->n_heads; i++) {

@@ -38,10 +38,11 @@ enum kvr_status kvr_image_check(int height, int width, const char *path,
     const int scale = kvr_image_scale(c);
 
     if (!scale)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: only models with Wan 2.2's latents (48 channels) accept a first frame "
-                        "from an image",
-                        path);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: the model has latents of %d channels, but only models with Wan 2.2's latents "
+            "(48 channels) and trained weights accept a first frame from an image",
+            path, c->in_dim);
     if (height == scale * c->latent_h && width == scale * c->latent_w)
         return KVR_OK;
     return kvr_fail(KVR_EINVAL,

@@ -18,18 +18,22 @@ void kvr_learnt_free(struct kvr_learnt *l)
 }
 
 static enum kvr_status take(struct kvr_learnt *l, const struct kvr_model_config *c,
-                            const char *path, const json_t *word)
+                            const char *path, size_t at, const json_t *word)
 {
     const char *text = json_string_value(word);
 
     if (!text)
-        return kvr_fail(KVR_EFORMAT, "%s: words: need a list of strings", path);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: words[%zu] is not a string; need words of the model's vocabulary",
+                        path, at);
     for (int i = 0; i < c->n_vocabulary; i++)
         if (strcmp(c->vocabulary[i], text) == 0) {
             l->word[i] = true;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EFORMAT, "%s: words: '%s' is not in the model's vocabulary", path, text);
+    return kvr_fail(KVR_EFORMAT,
+                    "%s: words[%zu]: '%s' is not one of the %d words of the model's vocabulary",
+                    path, at, text, c->n_vocabulary);
 }
 
 static enum kvr_status read(struct kvr_learnt *l, const struct kvr_model_config *c,
@@ -43,7 +47,7 @@ static enum kvr_status read(struct kvr_learnt *l, const struct kvr_model_config 
     if (st == KVR_OK)
         st = kvr_json_array(root, path, "words", &words);
     for (size_t i = 0; st == KVR_OK && i < json_array_size(words); i++)
-        st = take(l, c, path, json_array_get(words, i));
+        st = take(l, c, path, i, json_array_get(words, i));
     /* The list lacks the vocabulary entries <pad> and <none>, which every model knows. */
     for (int i = 0; st == KVR_OK && i < c->n_vocabulary; i++)
         l->word[i] = l->word[i] || c->vocabulary[i][0] == '<';

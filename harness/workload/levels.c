@@ -82,15 +82,17 @@ enum kvr_status kvr_levels_fit(const struct kvr_levels *p, int layer, enum kvr_s
                                double *level)
 {
     const double *sum = p->sum + (size_t)(2 * layer + (side == KVR_V)) * NUQ_BINS;
+    const char *name = side == KVR_V ? "values" : "keys";
     double most = 0;
 
     for (int i = 0; i < NUQ_BINS; i++)
         most = fmax(most, sum[i]);
     if (!(most > 0 && isfinite(most)))
-        return kvr_fail(KVR_EINVAL,
-                        "levels: layer %d: cannot fit levels to the %s: none were recorded, or all "
-                        "are constant",
-                        layer, side == KVR_V ? "values" : "keys");
+        return kvr_fail(
+            KVR_EINVAL,
+            "levels: layer %d: cannot fit levels to the %s: the rollouts stored none, or "
+            "all stored %s are equal or not finite; raise --frames",
+            layer, name, name);
     for (int i = 0; i < NUQ_BINS; i++)
         p->bins[i] = (uint64_t)(sum[i] / most * 0x1p40 + 0.5);
     kvr_nuq_fit_levels(p->bins, 1 << p->bits, level);

@@ -108,8 +108,9 @@ enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *schem
     st = c->in_dim == kvr_decoder_channels(f.v)
              ? run(&f, dev, scheme, req)
              : kvr_fail(KVR_EFORMAT,
-                        "%s: the decoder takes latents of %d channels, the model's have %d", path,
-                        kvr_decoder_channels(f.v), c->in_dim);
+                        "%s: the decoder takes latents of %d channels, but the model's latents "
+                        "have %d; use a decoder for the model's latents",
+                        path, kvr_decoder_channels(f.v), c->in_dim);
     kvr_decoder_close(&f.v);
     free(f.rgb);
     return st;

@@ -34,9 +34,11 @@ static enum kvr_status film_open(struct film *f, struct kvr_dev *dev, const stru
     KVR_TRY(
         kvr_decoder_open(&f->v, dev, file->kind, file->type, file->path, c->latent_h, c->latent_w));
     if (c->in_dim != kvr_decoder_channels(f->v))
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: the decoder takes latents of %d channels, the model's have %d",
-                        file->path, kvr_decoder_channels(f->v), c->in_dim);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: the decoder takes latents of %d channels, but the model's latents have %d; use a "
+            "decoder for the model's latents",
+            file->path, kvr_decoder_channels(f->v), c->in_dim);
     f->n = kvr_vae_frames(latent_frames);
     f->height = kvr_decoder_scale(f->v) * c->latent_h;
     f->width = kvr_decoder_scale(f->v) * c->latent_w;

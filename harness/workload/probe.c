@@ -81,9 +81,11 @@ static enum kvr_status set_up(struct kvr_probe *p, const struct kvr_cache_view *
 
     if (!kvr_dev_in_host(view->past->dev))
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "probe: only KV caches in host memory can be probed; use device cpu");
+                        "probe: the KV cache is in GPU memory, but a probe needs the cache in host "
+                        "memory; use device cpu");
     if (s->head_dim > KVR_CORRECTION_MAX_D)
-        return kvr_fail(KVR_EUNSUPPORTED, "probe: head_dim is %d, at most %d is supported",
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "probe: head_dim (channels per head) is %d, at most %d is supported",
                         s->head_dim, KVR_CORRECTION_MAX_D);
     p->n_chunks = chunks;
     p->kv_heads = kv_heads;

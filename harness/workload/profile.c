@@ -127,7 +127,8 @@ enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, doub
         if (!p->layer[i].count)
             return kvr_fail(
                 KVR_EINVAL,
-                "profile: layer %d: no frame stayed in the cache for two passes; raise --frames",
+                "profile: layer %d: no frame stayed in the cache for two forward passes; raise "
+                "--frames",
                 i);
         score[i] = p->layer[i].sum / (double)p->layer[i].count;
         if (!isfinite(score[i]))

@@ -136,10 +136,12 @@ static enum kvr_status fail_unknown(const struct reader *r)
     if (near)
         return kvr_fail(KVR_EINVAL,
                         "prompt: '%s' (character %zu) is not a word of this model; did you mean "
-                        "'%s'?",
+                        "'%s'? `kvreel vocabulary` lists the words",
                         r->word, r->column, near);
-    return kvr_fail(KVR_EINVAL, "prompt: '%s' (character %zu) is not a word of this model", r->word,
-                    r->column);
+    return kvr_fail(KVR_EINVAL,
+                    "prompt: '%s' (character %zu) is not a word of this model; `kvreel vocabulary` "
+                    "lists the words",
+                    r->word, r->column);
 }
 
 /* Fails because the part of the act that is being read cannot have the known word r->word. */
@@ -156,9 +158,10 @@ static enum kvr_status fail_misplaced(const struct reader *r)
 static enum kvr_status put(struct reader *r, int slot, int id)
 {
     if (r->is_set[slot] && r->ids[slot] != id)
-        return kvr_fail(KVR_EINVAL,
-                        "prompt: '%s' (character %zu) contradicts the earlier word '%s'", r->word,
-                        r->column, strchr(r->cfg->vocabulary[r->ids[slot]], ':') + 1);
+        return kvr_fail(
+            KVR_EINVAL,
+            "prompt: '%s' (character %zu) contradicts the earlier word '%s'; remove one of the two",
+            r->word, r->column, strchr(r->cfg->vocabulary[r->ids[slot]], ':') + 1);
     r->is_set[slot] = true;
     r->ids[slot] = id;
     return KVR_OK;
@@ -185,16 +188,19 @@ static enum kvr_status check_model(const struct kvr_model_config *c)
                                         "motion:still", "dir:-",       "bg:plain",   "cam:static" };
 
     if (c->n_vocabulary == 0)
-        return kvr_fail(KVR_EUNSUPPORTED, "prompt: this model has no vocabulary to encode a text; "
-                                          "give a pack of prompt embeddings instead");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "prompt: this model has no vocabulary to encode a text; give "
+                        "text embeddings instead (`kvreel embed`)");
     if (c->text_len != KVR_PROMPT_SLOTS)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "prompt: the model takes %d text tokens, but the prompt grammar produces %d",
+            "prompt: the model takes %d text tokens, but kvreel encodes each prompt to %d",
             c->text_len, KVR_PROMPT_SLOTS);
     for (size_t i = 0; i < sizeof need / sizeof *need; i++)
         if (lookup(c, "", need[i]) < 0)
-            return kvr_fail(KVR_EUNSUPPORTED, "prompt: the model's vocabulary lacks '%s'", need[i]);
+            return kvr_fail(KVR_EUNSUPPORTED,
+                            "prompt: the model's vocabulary lacks '%s', which prompts need",
+                            need[i]);
     return KVR_OK;
 }
 
@@ -218,8 +224,11 @@ static bool ends_word(char c)
 
 static enum kvr_status fail_byte(const struct reader *r)
 {
-    return kvr_fail(KVR_EINVAL, "prompt: unexpected byte 0x%02x at character %zu",
-                    (unsigned)(unsigned char)*r->at, (size_t)(r->at - r->text) + 1);
+    return kvr_fail(
+        KVR_EINVAL,
+        "prompt: byte 0x%02x at character %zu is not allowed; need letters, '-', spaces, "
+        "',', '.', ';' or '|'",
+        (unsigned)(unsigned char)*r->at, (size_t)(r->at - r->text) + 1);
 }
 
 /* Reads a word of letters and dashes, and stores it in r->word in lower case. */
@@ -230,9 +239,10 @@ static enum kvr_status read_word(struct reader *r)
     r->column = (size_t)(r->at - r->text) + 1;
     while (isalpha((unsigned char)*r->at) || *r->at == '-') {
         if (n == WORD_MAX - 1)
-            return kvr_fail(KVR_EINVAL,
-                            "prompt: the word at character %zu is longer than %d letters",
-                            r->column, WORD_MAX - 1);
+            return kvr_fail(
+                KVR_EINVAL,
+                "prompt: the word '%.*s...' (character %zu) is longer than %d letters, the limit",
+                12, r->word, r->column, WORD_MAX - 1);
         r->word[n++] = (char)tolower((unsigned char)*r->at++);
     }
     r->word[n] = '\0';
@@ -310,8 +320,11 @@ static enum kvr_status put_camera(struct reader *r)
 static enum kvr_status enter(struct reader *r, enum part part)
 {
     if (part < r->part || (part == r->part && part != LENS))
-        return kvr_fail(KVR_EINVAL, "prompt: '%s' (character %zu) must come before %s", r->word,
-                        r->column, part_name(r->part));
+        return kvr_fail(
+            KVR_EINVAL,
+            "prompt: '%s' (character %zu) must come before %s; the order is object, second "
+            "object, background, camera",
+            r->word, r->column, part_name(r->part));
     if (part == SECOND && r->ids[OBJECT] == lookup(r->cfg, "", "<none>"))
         default_object(r, OBJECT, "white");
     r->part = part;
@@ -323,9 +336,10 @@ static enum kvr_status take_word(struct reader *r)
     r->n_words++;
     if (strcmp(r->word, "in") == 0) {
         if (!take_next(r, "front") || !take_next(r, "of"))
-            return kvr_fail(KVR_EINVAL,
-                            "prompt: 'in' (character %zu) is not followed by 'front of'",
-                            r->column);
+            return kvr_fail(
+                KVR_EINVAL,
+                "prompt: 'in' (character %zu) is not followed by 'front of'; need 'in front of'",
+                r->column);
         return enter(r, SECOND);
     }
     if (r->part != LENS && (strcmp(r->word, "over") == 0 || strcmp(r->word, "on") == 0 ||
@@ -362,11 +376,12 @@ static enum kvr_status settle_object(struct reader *r, int base)
         r->ids[base + DIR] = lookup(r->cfg, "dir:", "right");
     if (drifts || !points)
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL,
-                    "prompt: a direction (%s) needs an object that drifts, not one that "
-                    "is '%s'",
-                    strchr(r->cfg->vocabulary[r->ids[base + DIR]], ':') + 1,
-                    strchr(r->cfg->vocabulary[r->ids[base + MOTION]], ':') + 1);
+    return kvr_fail(
+        KVR_EINVAL,
+        "prompt: direction '%s' is given, but the motion of the object is '%s'; only an "
+        "object that drifts has a direction",
+        strchr(r->cfg->vocabulary[r->ids[base + DIR]], ':') + 1,
+        strchr(r->cfg->vocabulary[r->ids[base + MOTION]], ':') + 1);
 }
 
 static enum kvr_status settle(struct reader *r)
@@ -374,7 +389,11 @@ static enum kvr_status settle(struct reader *r)
     const struct kvr_model_config *c = r->cfg;
 
     if (r->pans)
-        return kvr_fail(KVR_EINVAL, "prompt: 'pans' is not followed by left, right, up or down");
+        return kvr_fail(
+            KVR_EINVAL,
+            "prompt: 'pans' in the act that ends at character %zu is not followed by left, "
+            "right, up or down",
+            (size_t)(r->at - r->text));
     KVR_TRY(settle_object(r, 0));
     if (r->ids[OBJECT] != lookup(c, "", "<none>"))
         KVR_TRY(settle_object(r, OBJECT));
@@ -397,14 +416,14 @@ static enum kvr_status read_start(struct reader *r, int *chunk)
     r->column = (size_t)(r->at - r->text) + 1;
     v = isdigit((unsigned char)r->at[1]) ? strtol(r->at + 1, &end, 10) : -1;
     if (v < 0 || *end != ':')
-        return kvr_fail(
-            KVR_EINVAL,
-            "prompt: '@' (character %zu) must be followed by a chunk and ':', as in '@4:'",
-            r->column);
+        return kvr_fail(KVR_EINVAL,
+                        "prompt: '@' (character %zu) must be followed by the first chunk of an act "
+                        "and ':', as in '@4:'",
+                        r->column);
     if (v >= r->n_chunks)
         return kvr_fail(KVR_EINVAL,
-                        "prompt: '@%ld:' (character %zu): the chunk does not exist, need 0..%d", v,
-                        r->column, r->n_chunks - 1);
+                        "prompt: '@%ld:' (character %zu): the video has no such chunk, need 0..%d",
+                        v, r->column, r->n_chunks - 1);
     *chunk = (int)v;
     r->at = end + 1;
     return KVR_OK;
@@ -479,16 +498,18 @@ enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char 
         return kvr_fail(KVR_EINVAL, "prompt: a video of %d chunks was requested, need at least 1",
                         n_chunks);
     if (strnlen(text, KVR_PROMPT_MAX + 1) > KVR_PROMPT_MAX)
-        return kvr_fail(KVR_EINVAL, "prompt: the text is longer than %d characters, the limit",
-                        KVR_PROMPT_MAX);
+        return kvr_fail(KVR_EINVAL,
+                        "prompt: the text has %zu characters and is longer than %d, the limit",
+                        strlen(text), KVR_PROMPT_MAX);
     first_defaults(&r);
     for (;;) {
         int from = -1;
 
         if (p.n_acts == KVR_MAX_ACTS)
-            return kvr_fail(KVR_EINVAL,
-                            "prompt: more than the limit of %d acts (separated by ';' or '|')",
-                            KVR_MAX_ACTS);
+            return kvr_fail(
+                KVR_EINVAL,
+                "prompt: the text has more than the limit of %d acts (separated by ';' or '|')",
+                KVR_MAX_ACTS);
         KVR_TRY(read_act(&r, &from));
         p.act[p.n_acts].from_chunk = from;
         memcpy(p.act[p.n_acts++].ids, r.ids, sizeof r.ids);

@@ -57,26 +57,31 @@ static enum kvr_status check(const struct replay *r, const struct kvr_scheme *sc
     const struct kvr_trace_layout *l = &r->info->layout;
 
     if (scheme->opts.commit == KVR_COMMIT_LAST_STEP)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: commit=last_step needs a rollout: a trace already contains its "
-                        "cache-update passes",
-                        scheme->name);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: option commit=last_step needs a rollout, but a replay reads a trace, which "
+            "already contains cache-update passes; use a method with commit=clean_pass",
+            scheme->name);
     if (r->req->frames < 1 || r->req->frames > r->info->n_frames ||
         (r->req->frames % l->frames_per_chunk != 0 && r->req->frames != r->info->n_frames))
-        return kvr_fail(KVR_EINVAL,
-                        "replay: %d of the trace's %d frames requested, need a multiple of %d (one "
-                        "chunk), or all frames",
-                        r->req->frames, r->info->n_frames, l->frames_per_chunk);
+        return kvr_fail(
+            KVR_EINVAL,
+            "replay: %d of the trace's %d frames requested, need a positive multiple of %d "
+            "(one chunk), or all frames",
+            r->req->frames, r->info->n_frames, l->frames_per_chunk);
     if (r->req->n_layers < 0 || r->req->n_layers > l->n_layers)
-        return kvr_fail(KVR_EINVAL, "replay: %d layers requested, the trace has %d",
-                        r->req->n_layers, l->n_layers);
+        return kvr_fail(
+            KVR_EINVAL,
+            "replay: %d layers requested, the trace has %d; need at most this number, or 0 for all",
+            r->req->n_layers, l->n_layers);
     return KVR_OK;
 }
 
 /* --- one call --------------------------------------------------------------------------- */
 
-static enum kvr_status fetch(const struct replay *r, const struct kvr_tensor *from,
-                             const char *name, float *host, float *dev)
+static enum kvr_status fetch(const struct replay *r, const struct kvr_trace_call *c,
+                             const struct kvr_tensor *from, const char *name, float *host,
+                             float *dev)
 {
     const int64_t n = kvr_tensor_count(from);
 
@@ -85,7 +90,7 @@ static enum kvr_status fetch(const struct replay *r, const struct kvr_tensor *fr
         if (!isfinite(host[i]))
             return kvr_fail(KVR_ENAN,
                             "%s: tensor '%s': element %lld is %g; elements must be finite",
-                            kvr_trace_dir(r->req->trace), name, (long long)i, (double)host[i]);
+                            kvr_st_path(c->file), name, (long long)i, (double)host[i]);
     return host == dev ? KVR_OK : kvr_dev_put(r->dev, dev, host, (size_t)n * sizeof *host);
 }
 
@@ -102,10 +107,10 @@ static enum kvr_status check_answer(const struct replay *r, const struct kvr_tra
 {
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(r->ho[i]))
-            return kvr_fail(
-                KVR_ENAN,
-                "replay: chunk %d pass %d layer %d: attention output %lld is %g, must be finite",
-                p->chunk, p->index, layer, (long long)i, (double)r->ho[i]);
+            return kvr_fail(KVR_ENAN,
+                            "replay: chunk %d, forward pass %d, layer %d: element %lld of the "
+                            "attention output is %g, must be finite",
+                            p->chunk, p->index, layer, (long long)i, (double)r->ho[i]);
     return KVR_OK;
 }
 
@@ -115,7 +120,7 @@ static enum kvr_status attend(struct replay *r, const struct kvr_trace_pass *p, 
     const int64_t n = c->n_tok * r->info->layout.n_heads * r->info->layout.head_dim;
     int64_t begin;
 
-    KVR_TRY(fetch(r, &c->q, "q", r->hq, r->q));
+    KVR_TRY(fetch(r, c, &c->q, "q", r->hq, r->q));
     begin = kvr_now_ns();
     KVR_TRY(kvr_cache_append(r->cache, layer, r->k, r->v));
     KVR_TRY(kvr_cache_attend(r->cache, layer, r->q, r->out));
@@ -143,9 +148,9 @@ static enum kvr_status one_call(struct replay *r, int pass, int layer)
     enum kvr_status st;
 
     KVR_TRY(kvr_trace_call_open(&c, r->req->trace, pass, layer));
-    st = fetch(r, &c.k, "k", r->hk, r->k);
+    st = fetch(r, &c, &c.k, "k", r->hk, r->k);
     if (st == KVR_OK)
-        st = fetch(r, &c.v, "v", r->hv, r->v);
+        st = fetch(r, &c, &c.v, "v", r->hv, r->v);
     if (st == KVR_OK)
         st = p->queries ? attend(r, p, layer, &c) : store(r, p, layer);
     kvr_trace_call_close(&c);

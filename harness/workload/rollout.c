@@ -295,12 +295,14 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
                                      const struct kvr_model_config *c, bool last_step)
 {
     if (req->latent_frames < 1 || req->latent_frames % c->frames_per_chunk != 0)
-        return kvr_fail(KVR_EINVAL,
-                        "rollout: %d frames requested, need a multiple of %d (one chunk)",
-                        req->latent_frames, c->frames_per_chunk);
+        return kvr_fail(
+            KVR_EINVAL,
+            "rollout: %d latent frames requested, need a positive multiple of %d (one chunk)",
+            req->latent_frames, c->frames_per_chunk);
     if (req->window_frames < 0 || req->sink_frames < 0)
         return kvr_fail(KVR_EINVAL,
-                        "rollout: window is %d frames, sink is %d frames: neither may be negative",
+                        "rollout: window is %d latent frames, sink is %d latent frames: neither "
+                        "may be negative",
                         req->window_frames, req->sink_frames);
     if (req->n_given < 0 || req->n_given >= req->latent_frames ||
         req->n_given % c->frames_per_chunk != 0 || (req->n_given > 0 && !req->given))
@@ -310,14 +312,16 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
                         req->n_given, c->frames_per_chunk, req->latent_frames);
     if (req->jitter_draw < 0 || req->jitter_draw > KVR_MAX_DRAW ||
         !(req->jitter_magnitude >= 0 && req->jitter_magnitude <= 1))
-        return kvr_fail(KVR_EINVAL,
-                        "rollout: jitter draw has number %d and magnitude %g, need a number of "
-                        "0..%d and a magnitude of 0..1",
-                        req->jitter_draw, req->jitter_magnitude, KVR_MAX_DRAW);
+        return kvr_fail(
+            KVR_EINVAL,
+            "rollout: jitter draw (a rerun with perturbed noise) has number %d and magnitude "
+            "%g, need a number in 0..%d and a magnitude in 0..1",
+            req->jitter_draw, req->jitter_magnitude, KVR_MAX_DRAW);
     if ((req->forcing != KVR_FORCING_NONE) != (req->teacher != NULL))
         return kvr_fail(
             KVR_EINVAL,
-            "rollout: forcing '%s' was requested %s a teacher rollout; need both or neither",
+            "rollout: forcing '%s' was requested %s a teacher rollout; 'teacher' and 'step' need a "
+            "teacher rollout, 'none' must have none",
             kvr_forcing_names[req->forcing], req->teacher ? "with" : "without");
     if (req->forcing == KVR_FORCING_TEACHER && last_step)
         return kvr_fail(KVR_EUNSUPPORTED,
@@ -329,9 +333,10 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
                         "one of the two",
                         req->n_given);
     if (req->n_given > 0 && !c->latent_is_rgb)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "rollout: given frames need a model with RGB latents, or an encoder for its latents");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "rollout: %d given frames need a model with RGB latents, but this model "
+                        "has latents of %d channels",
+                        req->n_given, c->in_dim);
     return KVR_OK;
 }
 

@@ -54,7 +54,10 @@ static enum kvr_status add(struct kvr_shot_line *s, const char *line, const char
     const size_t column = (size_t)(from - line) + 1;
 
     if (s->n == KVR_MAX_SHOTS)
-        return kvr_fail(KVR_EINVAL, "prompt: more than the limit of %d shots", KVR_MAX_SHOTS);
+        return kvr_fail(KVR_EINVAL,
+                        "prompt: the text has more than the limit of %d shots ('@CHUNK: text', "
+                        "separated by ';')",
+                        KVR_MAX_SHOTS);
     if (s->n == 0 ? chunk != 0 : chunk <= s->shot[s->n - 1].from_chunk)
         return kvr_fail(KVR_EINVAL, "prompt: shot %d begins at chunk %d (character %zu), %s %d",
                         s->n + 1, chunk, column,
@@ -70,7 +73,9 @@ static enum kvr_status add(struct kvr_shot_line *s, const char *line, const char
     if (!s->shot[s->n].text)
         return kvr_fail(KVR_ENOMEM, "prompt: out of memory");
     if (!s->shot[s->n++].text[0])
-        return kvr_fail(KVR_EINVAL, "prompt: shot %d has no text (character %zu)", s->n, column);
+        return kvr_fail(KVR_EINVAL,
+                        "prompt: shot %d has no text (character %zu); need text after '@%d:'", s->n,
+                        column, chunk);
     return KVR_OK;
 }
 

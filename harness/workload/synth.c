@@ -24,13 +24,17 @@ enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outl
     const size_t d = (size_t)head_dim;
 
     memset(out, 0, sizeof *out);
-    if (outliers < 0 || outliers > head_dim || !(size >= 0 && size <= 1e4) ||
-        !(fabs(rho) <= 1 && fabs(r) <= 1))
-        return kvr_fail(
-            KVR_EINVAL,
-            "synth: %d outlier channels, need 0..%d; their mean is +-%g, need 0..1e4; correlations "
-            "of adjacent frames and of query and key are %g and %g, need -1..1",
-            outliers, head_dim, size, rho, r);
+    if (outliers < 0 || outliers > head_dim)
+        return kvr_fail(KVR_EINVAL, "synth: %d outlier channels requested, need 0..%d (head_dim)",
+                        outliers, head_dim);
+    if (!(size >= 0 && size <= 1e4))
+        return kvr_fail(KVR_EINVAL, "synth: the mean of the outlier channels is +-%g, need 0..1e4",
+                        size);
+    if (!(fabs(rho) <= 1 && fabs(r) <= 1))
+        return kvr_fail(KVR_EINVAL,
+                        "synth: the correlation of adjacent frames is %g, the correlation of query "
+                        "and key is %g; need -1..1 for both",
+                        rho, r);
     *out = (struct kvr_synth){
         .n_layers = 1, .n_heads = 1, .head_dim = head_dim, .n_passes = 1, .agreement = { 1 }
     };

@@ -206,13 +206,15 @@ static enum kvr_status look_at_all(struct look *k, kvr_trace_progress_fn *progre
             seen++;
         }
         if (progress && progress(ctx, p + 1, k->info->n_passes))
-            return kvr_fail(KVR_EINTERRUPTED, "synth: stopped by the user at pass %d", p + 1);
+            return kvr_fail(KVR_EINTERRUPTED,
+                            "synth: stopped by the user after forward pass %d of %d", p + 1,
+                            k->info->n_passes);
     }
     return seen ? KVR_OK
                 : kvr_fail(KVR_EINVAL,
-                           "%s: the trace has no cache-update pass with queries, which "
-                           "statistics need",
-                           kvr_trace_dir(k->t));
+                           "%s: none of the trace's %d forward passes is a cache-update pass with "
+                           "queries; the statistics need at least one",
+                           kvr_trace_dir(k->t), k->info->n_passes);
 }
 
 static enum kvr_status open_look(struct look *k, struct kvr_synth *out)

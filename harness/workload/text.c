@@ -2,6 +2,7 @@
  * values of all tokens before a chunk, computes the chunk's logits, and scores the logits. */
 #include "harness/workload/text.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,14 +232,15 @@ static enum kvr_status check(const struct walk *w, const struct kvr_scheme *sche
             "prefix length; need at least 1 each",
             r->chunk, r->first, r->scored);
     if (w->n > w->c->context_length)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "text: the text has %d tokens, the model's context has %d", w->n,
-                        w->c->context_length);
-    if (kvr_text_bins(r, w->n, NULL) == 0)
         return kvr_fail(
-            KVR_EINVAL,
-            "text: the text has %d tokens, fewer than a prefix of %d plus a chunk of %d", w->n,
-            r->first, r->chunk);
+            KVR_EUNSUPPORTED,
+            "text: the text has %d tokens, at most %d (the model's context length) are supported",
+            w->n, w->c->context_length);
+    if (kvr_text_bins(r, w->n, NULL) == 0)
+        return kvr_fail(KVR_EINVAL,
+                        "text: the text has %d tokens, need at least %" PRId64
+                        ": a prefix of %d plus a chunk of %d",
+                        w->n, (int64_t)r->first + r->chunk, r->first, r->chunk);
     return KVR_OK;
 }
 
@@ -329,7 +331,7 @@ enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int
 
     if (n < 2)
         return kvr_fail(KVR_EINVAL,
-                        "text: %d tokens given, the likelihood of a text needs at least 2", n);
+                        "text: the text has %d tokens, a log-likelihood needs at least 2", n);
     shape.capacity_frames = n;
     shape.exact = KVR_F32;
     hidden = malloc((size_t)n * (size_t)c->dim * sizeof *hidden);

@@ -96,7 +96,10 @@ enum kvr_status kvr_score_rows(struct kvr_lm *lm, int vocabulary, int dim, int64
                                vocabulary, next[at + i]);
         for (int i = 0; i < m; i++) { /* serial: sums do not depend on the thread count */
             if (!isfinite(row[i].nll) || !isfinite(row[i].kl))
-                st = kvr_fail(KVR_ENAN, "text: a logit of the model is NaN or infinite");
+                st = kvr_fail(KVR_ENAN,
+                              "text: a logit of the model is NaN or infinite (scored token %lld of "
+                              "%lld, id %d)",
+                              (long long)(at + i + 1), (long long)n, (int)next[at + i]);
             sums->nll += row[i].nll;
             sums->kl += row[i].kl;
             sums->top1 += row[i].agrees;

@@ -78,12 +78,12 @@ bad() { # NAME PATTERN JSON
     same "$1: leaves nothing behind" "$(sql t.db "SELECT count(*) FROM metric")" "$n"
 }
 v="\"video_path\": \"${videos[0]}\", \"video_results\""
-bad "scales that fit nothing" 'x: the aggregate is 0.739, but the scores of its videos are 67.5..67.5' \
+bad "scales that fit nothing" 'x: the aggregate is 0.739, but the scores of the videos are 67.5..67.5' \
     "{\"y\": [0.5, [{$v: 0.5}]], \"x\": [0.739, [{$v: 67.5}]]}"
-bad "a score above 100" 'has 101, need a value in 0..1' "{\"x\": [null, [{$v: 101}]]}"
-bad "a negative score" '-0.1, need a value in 0..1' "{\"x\": [null, [{$v: -0.1}]]}"
-bad "a cosine above 1" 'temporal_style: video 0 .*has 1.5, need a cosine in -1..1' "{\"temporal_style\": [1.5, [{$v: 1.5}]]}"
-bad "a cosine in percent" 'aggregate has 50, need a cosine in -1..1' "{\"temporal_style\": [50, [{$v: 0.5}]]}"
+bad "a score above 100" 'has the score 101, need a fraction in 0..1' "{\"x\": [null, [{$v: 101}]]}"
+bad "a negative score" '-0.1, need a fraction in 0..1' "{\"x\": [null, [{$v: -0.1}]]}"
+bad "a cosine above 1" 'temporal_style: video 0 .*has the score 1.5, need a cosine similarity in -1..1' "{\"temporal_style\": [1.5, [{$v: 1.5}]]}"
+bad "a cosine in percent" 'aggregate has the score 50, need a cosine similarity in -1..1' "{\"temporal_style\": [50, [{$v: 0.5}]]}"
 bad "a score as text" "x: video 0 \('.*mp4'\) has \"0.71\", need a number" "{\"x\": [0.71, [{$v: \"0.71\"}]]}"
 bad "a score of null" "x: video 0 \('.*mp4'\) has null" "{\"x\": [0.71, [{$v: null}]]}"
 bad "a score in a list" "x: video 0 .* has \[0.5\]" "{\"x\": [0.71, [{$v: [0.5]}]]}"

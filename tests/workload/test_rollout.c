@@ -272,14 +272,14 @@ START_TEST(forcing_and_teacher_go_together)
     req.forcing = KVR_FORCING_STEP;
     ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
     ck_assert_str_eq(kvr_error(),
-                     "rollout: forcing 'step' was requested without a teacher rollout; "
-                     "need both or neither");
+                     "rollout: forcing 'step' was requested without a teacher rollout; 'teacher' "
+                     "and 'step' need a teacher rollout, 'none' must have none");
     req.forcing = KVR_FORCING_NONE;
     req.teacher = x;
     ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
     ck_assert_str_eq(kvr_error(),
-                     "rollout: forcing 'none' was requested with a teacher rollout; need "
-                     "both or neither");
+                     "rollout: forcing 'none' was requested with a teacher rollout; 'teacher' and "
+                     "'step' need a teacher rollout, 'none' must have none");
 }
 END_TEST
 

@@ -252,7 +252,7 @@ START_TEST(refuses)
     ck_assert_int_eq(kvr_text_run(dev, scheme, &req, NULL, NULL, &r), KVR_EINVAL);
     ck_assert_str_eq(
         kvr_error(),
-        "text: the text has 192 tokens, fewer than a prefix of 32 plus a chunk of 256");
+        "text: the text has 192 tokens, need at least 288: a prefix of 32 plus a chunk of 256");
     req.chunk = 0;
     ck_assert_int_eq(kvr_text_run(dev, scheme, &req, NULL, NULL, &r), KVR_EINVAL);
     kvr_scheme_close(&scheme);

@@ -240,15 +240,16 @@ START_TEST(refuses_damaged_calls)
     c.k[(3 * KV + 1) * D + 5] = 0x7fc0;
     put_call(1, 1, &call, NULL);
     refused(
-        "c00001-p00-l0001.safetensors: tensor 'k': value [3, 1, 5] is nan; values must be finite");
+        "c00001-p00-l0001.safetensors: tensor 'k': token 3, head 1, channel 5 is nan; values must "
+        "be finite");
     call = fill(&c, 1, 1, F, F);
     c.q[0] = INFINITY;
     put_call(1, 1, &call, NULL);
-    refused("tensor 'q': value [0, 0, 0] is inf; values must be finite");
+    refused("tensor 'q': token 0, head 0, channel 0 is inf; values must be finite");
     call = fill(&c, 1, 1, F, F);
     c.position[4] = -1;
     put_call(1, 1, &call, NULL);
-    refused("tensor 'position': h of token 1 is -1, need 0..16777216");
+    refused("tensor 'position': coordinate h of token 1 is -1, need 0..16777216");
     call = fill(&c, 1, 1, F + 1, F);
     put_call(1, 1, &call, NULL);
     refused("tensor 'position' differs from the one in the chunk's first pass and layer");
@@ -274,25 +275,25 @@ END_TEST
 static const struct {
     const char *place, *value, *said;
 } lies[] = {
-    { "format", "\"kvcache\"", "the value of format must be kvtrace" },
+    { "format", "\"kvcache\"", "format is \"kvcache\", need \"kvtrace\"" },
     { "version", "2", "version" },
     { "model/licence", "\"\"", "model: licence is empty" },
-    { "model/name", "\"a/b\"", "no slash" },
+    { "model/name", "\"a/b\"", "model: name is \"a/b\"" },
     { "text", "\"a\\u001b[2J\"", "text: contains a control character" },
     { "model/source", "\"a\\u009b2J\"", "source: contains a control character" },
     { "seed", "-1", "seed is -1" },
-    { "window", "1", "window is 1, need at least the sink and one chunk: 2" },
+    { "window", "1", "window is 1 frames, need at least 2 (the sink and one chunk)" },
     { "layout/layers", "0", "layers" },
     { "layout/heads", "3", "heads is 3, need a multiple of kv_heads, 2" },
     { "layout/head_dim", "257", "head_dim" },
     { "layout/tokens_per_frame", "16777217", "tokens_per_frame" },
     { "layout/causal", "1", "causal" },
-    { "rope/pairs", "\"odd\"", "pairs must be adjacent" },
+    { "rope/pairs", "\"odd\"", "rope: pairs is \"odd\", need \"adjacent\"" },
     { "rope/base", "0", "base is 0" },
     { "rope/channels", "[4,4]", "channels has 2 axes" },
     { "rope/channels", "[4,4,2]", "channels sum to 10, but head_dim is 8" },
-    { "rope/channels", "[3,2,2]", "channels[0] must be an even number" },
-    { "passes", "[]", "0 passes, need 1" },
+    { "rope/channels", "[3,2,2]", "channels[0] is 3, need an even number in 0..8" },
+    { "passes", "[]", "0 forward passes, need 1" },
     { "passes/0/clean", "false", "passes[0]: a pass without queries must be a cache-update pass" },
     { "passes/1/chunk", "2",
       "passes[1]: the pass has chunk 2 and pass index 0, but must have chunk 1 and pass index 0" },
@@ -302,8 +303,8 @@ static const struct {
       "passes[2]: the pass has 1 frames, but earlier passes of the chunk have 2" },
     { "passes/0/frames", "1", "only the last chunk may be shorter" },
     { "passes/3/frames", "3", "frames" },
-    { "passes/1/sha256", "[\"00\"]", "sha256 has 1 entries, need 2" },
-    { "passes/1/sha256", "[\"00\",\"11\"]", "sha256[0] is not 64 hex digits" },
+    { "passes/1/sha256", "[\"00\"]", "sha256 has 1 hashes, need 2" },
+    { "passes/1/sha256", "[\"00\",\"11\"]", "sha256[0] is \"00\", need 64 hex digits" },
 };
 
 /* A chunk with queries in its noisy passes may have a clean pass without queries. */

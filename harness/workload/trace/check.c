@@ -16,10 +16,11 @@ static enum kvr_status bad_value(const struct kvr_trace_call *c, const char *nam
 {
     const int64_t d = t->shape[2], h = t->shape[1];
 
-    return kvr_fail(KVR_ENAN,
-                    "%s: tensor '%s': value [%lld, %lld, %lld] is %g; values must be finite",
-                    kvr_st_path(c->file), name, (long long)(at / (h * d)), (long long)(at / d % h),
-                    (long long)(at % d), x);
+    return kvr_fail(
+        KVR_ENAN,
+        "%s: tensor '%s': token %lld, head %lld, channel %lld is %g; values must be finite",
+        kvr_st_path(c->file), name, (long long)(at / (h * d)), (long long)(at / d % h),
+        (long long)(at % d), x);
 }
 
 static enum kvr_status check_values(const struct kvr_trace_call *c, const char *name,
@@ -46,15 +47,16 @@ static enum kvr_status check_values(const struct kvr_trace_call *c, const char *
     return KVR_OK;
 }
 
+static const char axis[] = "thw"; /* coordinates of a position: frame, row, column */
+
 static enum kvr_status check_positions(const struct kvr_trace_call *c)
 {
-    static const char axis[] = "thw";
     const int32_t *p = c->position.data;
 
     for (int64_t i = 0; i < 3 * c->n_tok; i++)
         if (p[i] < 0 || p[i] > MAX_POSITION)
             return kvr_fail(
-                KVR_EFORMAT, "%s: tensor 'position': %c of token %lld is %d, need 0..%d",
+                KVR_EFORMAT, "%s: tensor 'position': coordinate %c of token %lld is %d, need 0..%d",
                 kvr_st_path(c->file), axis[i % 3], (long long)(i / 3), p[i], MAX_POSITION);
     return KVR_OK;
 }
@@ -84,6 +86,8 @@ struct seen {
 static enum kvr_status same_positions(struct seen *s, const struct kvr_trace_call *c, int chunk)
 {
     const size_t bytes = kvr_tensor_bytes(&c->position);
+    const int32_t *have;
+    int64_t i = 0;
 
     if (s->chunk != chunk) {
         int32_t *larger = realloc(s->position, bytes);
@@ -98,10 +102,14 @@ static enum kvr_status same_positions(struct seen *s, const struct kvr_trace_cal
     assert(s->position); /* s->chunk is -1 only before the first call */
     if (memcmp(s->position, c->position.data, bytes) == 0)
         return KVR_OK;
+    have = c->position.data;
+    while (have[i] == s->position[i])
+        i++;
     return kvr_fail(
         KVR_EFORMAT,
-        "%s: tensor 'position' differs from the one in the chunk's first pass and layer",
-        kvr_st_path(c->file));
+        "%s: tensor 'position' differs from the one in the chunk's first pass and layer: "
+        "coordinate %c of token %lld is %d, need %d",
+        kvr_st_path(c->file), axis[i % 3], (long long)(i / 3), have[i], s->position[i]);
 }
 
 static enum kvr_status check_pass(const struct kvr_trace *t, int pass, struct seen *s,
@@ -151,7 +159,8 @@ static enum kvr_status fail_stranger(const char *dir, const char *name)
     snprintf(shown, sizeof shown, "%.99s", name);
     for (char *s = shown; *s; s++)
         *s = *s < ' ' || *s == 0x7f ? '?' : *s;
-    return kvr_fail(KVR_EFORMAT, "%s/%s: the index of the trace does not list this file", dir,
+    return kvr_fail(KVR_EFORMAT,
+                    "%s/%s: the index of the trace does not list this file; move it elsewhere", dir,
                     shown);
 }
 

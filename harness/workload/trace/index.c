@@ -47,6 +47,18 @@ static enum kvr_status read_layout(struct kvr_trace_layout *l, const json_t *doc
     return kvr_trace_layout_check(l, where);
 }
 
+/* Fails because the value v of `key` is not allowed. The message shows v in JSON notation, which
+ * has no control characters that a terminal would interpret. */
+static enum kvr_status refuse(const json_t *v, const char *where, const char *key, const char *need)
+{
+    char *text = kvr_json_text(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    const enum kvr_status st =
+        kvr_fail(KVR_EFORMAT, "%s: %s is %.80s, need %s", where, key, text ? text : "?", need);
+
+    free(text);
+    return st;
+}
+
 static enum kvr_status read_channels(struct kvr_trace_rope *r, const json_t *list, int head_dim,
                                      const char *where)
 {
@@ -57,18 +69,23 @@ static enum kvr_status read_channels(struct kvr_trace_rope *r, const json_t *lis
                         json_array_size(list));
     for (size_t i = 0; i < 3; i++) {
         const json_t *n = json_array_get(list, i);
-        const json_int_t value = json_is_integer(n) ? json_integer_value(n) : -1;
+        const json_int_t value = json_integer_value(n);
 
+        if (!json_is_integer(n))
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: rope: channels[%zu] is no integer, need an even number in 0..%d",
+                            where, i, head_dim);
         if (value < 0 || value > head_dim || value % 2)
             return kvr_fail(KVR_EFORMAT,
-                            "%s: rope: channels[%zu] must be an even number from 0 to %d", where, i,
-                            head_dim);
+                            "%s: rope: channels[%zu] is %lld, need an even number in 0..%d", where,
+                            i, (long long)value, head_dim);
         r->channels[i] = (int)value;
         sum += (int)value;
     }
     if (sum > head_dim)
-        return kvr_fail(KVR_EFORMAT, "%s: rope: channels sum to %d, but head_dim is %d", where, sum,
-                        head_dim);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: rope: channels sum to %d, but head_dim is %d; need at most head_dim",
+                        where, sum, head_dim);
     return KVR_OK;
 }
 
@@ -87,7 +104,8 @@ static enum kvr_status read_rope(struct kvr_trace_rope *r, const json_t *doc, in
     KVR_TRY(kvr_json_array(o, where, "channels", &channels));
     KVR_TRY(kvr_json_real(o, where, "base", &r->base));
     if (strcmp(pairs, "adjacent") != 0 && strcmp(pairs, "halves") != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: rope: pairs must be adjacent or halves", where);
+        return refuse(json_object_get(o, "pairs"), where, "rope: pairs",
+                      "\"adjacent\" or \"halves\"");
     if (!(r->base > 1 && r->base <= 1e12))
         return kvr_fail(KVR_EFORMAT, "%s: rope: base is %g, need more than 1 and at most 1e12",
                         where, r->base);
@@ -103,18 +121,21 @@ static enum kvr_status read_hashes(struct kvr_trace_pass *p, const json_t *o, in
 
     KVR_TRY(kvr_json_array(o, where, "sha256", &list));
     if (json_array_size(list) != (size_t)n_layers)
-        return kvr_fail(KVR_EFORMAT, "%s: sha256 has %zu entries, need %d: one per layer", where,
+        return kvr_fail(KVR_EFORMAT, "%s: sha256 has %zu hashes, need %d: one per layer", where,
                         json_array_size(list), n_layers);
     p->sha256 = calloc((size_t)n_layers, sizeof *p->sha256);
     if (!p->sha256)
         return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d layers", where,
                         n_layers);
     for (int l = 0; l < n_layers; l++) {
-        const char *hex = json_string_value(json_array_get(list, (size_t)l));
+        const json_t *hash = json_array_get(list, (size_t)l);
+        const char *hex = json_string_value(hash);
+        char key[24];
 
+        snprintf(key, sizeof key, "sha256[%d]", l);
         if (!hex || strlen(hex) != KVR_SHA256_HEX - 1 ||
             strspn(hex, "0123456789abcdef") != KVR_SHA256_HEX - 1)
-            return kvr_fail(KVR_EFORMAT, "%s: sha256[%d] is not 64 hex digits", where, l);
+            return refuse(hash, where, key, "64 hex digits (0-9, a-f)");
         memcpy(p->sha256[l], hex, KVR_SHA256_HEX);
     }
     return KVR_OK;
@@ -143,7 +164,8 @@ static enum kvr_status check_order(const struct kvr_trace_pass *p,
                         "frames instead of %d",
                         where, before->n_frames, l->frames_per_chunk);
     if (!p->queries && !p->clean)
-        return kvr_fail(KVR_EFORMAT, "%s: a pass without queries must be a cache-update pass",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: a pass without queries must be a cache-update pass (clean: true)",
                         where);
     return KVR_OK;
 }
@@ -153,7 +175,7 @@ static enum kvr_status read_pass(struct kvr_trace_pass *p, const json_t *o,
                                  const struct kvr_trace_layout *l, const char *where)
 {
     if (!json_is_object(o))
-        return kvr_fail(KVR_EFORMAT, "%s: expected an object", where);
+        return kvr_fail(KVR_EFORMAT, "%s: need a JSON object that describes a forward pass", where);
     p->queries = true;
     KVR_TRY(kvr_json_int_in(o, where, "chunk", 0, KVR_TRACE_MAX_FRAMES, &p->chunk));
     KVR_TRY(kvr_json_int_in(o, where, "index", 0, KVR_TRACE_MAX_PASSES - 1, &p->index));
@@ -162,14 +184,15 @@ static enum kvr_status read_pass(struct kvr_trace_pass *p, const json_t *o,
     KVR_TRY(kvr_json_bool_opt(o, where, "queries", &p->queries));
     KVR_TRY(check_order(p, before, l, where));
     if ((int64_t)p->chunk * l->frames_per_chunk + p->n_frames > KVR_TRACE_MAX_FRAMES)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: up to this pass, the trace has more than the limit of %d frames",
-                        where, KVR_TRACE_MAX_FRAMES);
+        return kvr_fail(
+            KVR_EFORMAT, "%s: up to this pass, the trace has %lld frames, at most %d are allowed",
+            where, (long long)p->chunk * l->frames_per_chunk + p->n_frames, KVR_TRACE_MAX_FRAMES);
     p->frame0 = p->chunk * l->frames_per_chunk;
     if ((int64_t)(p->frame0 + p->n_frames) * l->tokens_per_frame > KVR_TRACE_MAX_TOKENS)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: up to this pass, the trace has more than the limit of %d tokens",
-                        where, KVR_TRACE_MAX_TOKENS);
+                        "%s: up to this pass, the trace has %lld tokens, at most %d are allowed",
+                        where, (long long)(p->frame0 + p->n_frames) * l->tokens_per_frame,
+                        KVR_TRACE_MAX_TOKENS);
     return read_hashes(p, o, l->n_layers, where);
 }
 
@@ -180,7 +203,7 @@ static enum kvr_status read_passes(struct kvr_trace_info *out, const json_t *doc
 
     KVR_TRY(kvr_json_array(doc, where, "passes", &list));
     if (json_array_size(list) < 1 || json_array_size(list) > KVR_TRACE_MAX_FRAMES)
-        return kvr_fail(KVR_EFORMAT, "%s: the trace has %zu passes, need 1..%d", where,
+        return kvr_fail(KVR_EFORMAT, "%s: the trace has %zu forward passes, need 1..%d", where,
                         json_array_size(list), KVR_TRACE_MAX_FRAMES);
     out->pass = calloc(json_array_size(list), sizeof *out->pass);
     if (!out->pass)
@@ -208,7 +231,8 @@ static enum kvr_status check_plain(const char *text, const char *key, const char
 
     for (; *s; s++)
         if (*s < ' ' || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
-            return kvr_fail(KVR_EFORMAT, "%s: %s: contains a control character", where, key);
+            return kvr_fail(KVR_EFORMAT, "%s: %s: contains a control character (U+%04X at byte %d)",
+                            where, key, *s == 0xc2 ? s[1] : *s, (int)((const char *)s - text));
     return KVR_OK;
 }
 
@@ -222,7 +246,7 @@ static enum kvr_status read_about(struct kvr_trace_info *out, const json_t *doc,
     out->source = out->text = "";
     KVR_TRY(kvr_json_string(doc, where, "format", &format));
     if (strcmp(format, "kvtrace") != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: the value of format must be kvtrace", where);
+        return refuse(json_object_get(doc, "format"), where, "format", "\"kvtrace\"");
     KVR_TRY(kvr_json_int_in(doc, where, "version", 1, KVR_TRACE_VERSION, &version));
     KVR_TRY(kvr_json_object(doc, where, "model", &m));
     KVR_TRY(kvr_json_string(m, where, "name", &out->model));
@@ -236,11 +260,12 @@ static enum kvr_status read_about(struct kvr_trace_info *out, const json_t *doc,
     if (seed < 0)
         return kvr_fail(KVR_EFORMAT, "%s: seed is %lld, need 0 or more", where, (long long)seed);
     if (!out->model[0] || !out->licence[0])
-        return kvr_fail(KVR_EFORMAT, "%s: model: %s is empty: give it, or write 'unknown'", where,
+        return kvr_fail(KVR_EFORMAT, "%s: model: %s is empty; need the model's %s, or 'unknown'",
+                        where, out->model[0] ? "licence" : "name",
                         out->model[0] ? "licence" : "name");
     if (strlen(out->model) > 64 || strpbrk(out->model, "/\\"))
-        return kvr_fail(KVR_EFORMAT, "%s: model: name may have at most 64 characters and no slash",
-                        where);
+        return refuse(json_object_get(m, "name"), where, "model: name",
+                      "a model's name of at most 64 characters, and no slash or backslash");
     KVR_TRY(check_plain(out->model, "name", where));
     KVR_TRY(check_plain(out->licence, "licence", where));
     KVR_TRY(check_plain(out->source, "source", where));
@@ -256,7 +281,7 @@ enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *do
 
     memset(out, 0, sizeof *out);
     if (!json_is_object(doc))
-        return kvr_fail(KVR_EFORMAT, "%s: expected an object", where);
+        return kvr_fail(KVR_EFORMAT, "%s: need a JSON object, the index of a trace", where);
     st = read_about(out, doc, where);
     if (st == KVR_OK)
         st = read_layout(&out->layout, doc, where);
@@ -266,7 +291,9 @@ enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *do
         st = read_passes(out, doc, where);
     if (st == KVR_OK && out->window_frames &&
         out->window_frames < out->layout.frames_per_chunk + out->sink_frames)
-        st = kvr_fail(KVR_EFORMAT, "%s: window is %d, need at least the sink and one chunk: %d",
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s: window is %d frames, need at least %d (the sink and one chunk), or 0 "
+                      "for no window",
                       where, out->window_frames, out->layout.frames_per_chunk + out->sink_frames);
     if (st != KVR_OK)
         kvr_trace_info_free(out);

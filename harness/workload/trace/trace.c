@@ -146,10 +146,10 @@ static enum kvr_status open_file(struct kvr_trace_call *c, const struct kvr_trac
         return kvr_fail(KVR_ENOTFOUND, "%s: file not found in the trace's folder", path);
     KVR_TRY(kvr_sha256_file(path, hex));
     if (strcmp(hex, p->sha256[layer]) != 0)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s: the file's sha256 is %.12s, but the index has %.12s; the file was modified", path,
-            hex, p->sha256[layer]);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the file's sha256 is %.12s, but the index has %.12s; the file was "
+                        "modified, record the trace again",
+                        path, hex, p->sha256[layer]);
     KVR_TRY(kvr_st_open(&file, path));
     st = kvr_trace_call_read(c, file, &t->info, pass);
     if (st != KVR_OK)

@@ -75,10 +75,16 @@ enum kvr_status kvr_trace_create(struct kvr_trace_writer **out, const char *dir,
 
     *out = NULL;
     if (!info->model || !info->model[0] || !info->licence || !info->licence[0])
-        return kvr_fail(KVR_EINVAL, "%s: a trace needs the name and the licence of its model", dir);
-    if (strlen(info->model) > 64 || strpbrk(info->model, "/\\"))
         return kvr_fail(KVR_EINVAL,
-                        "%s: the model's name may have at most 64 characters and no slash", dir);
+                        "%s: the %s of the model is missing; a trace needs the name and the "
+                        "licence of the model",
+                        dir, info->model && info->model[0] ? "licence" : "name");
+    if (strlen(info->model) > 64 || strpbrk(info->model, "/\\"))
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: the model's name '%.80s' has %zu characters; need at most 64, and no slash or "
+            "backslash",
+            dir, info->model, strlen(info->model));
     KVR_TRY(kvr_trace_layout_check(&info->layout, dir));
     KVR_TRY(check_empty(dir));
     w = calloc(1, sizeof *w);
@@ -115,8 +121,10 @@ static enum kvr_status begin_pass(struct kvr_trace_writer *w, const struct kvr_t
     json_t *o;
 
     if (w->layers != w->layout.n_layers)
-        return kvr_fail(KVR_EINVAL, "%s: %d layers of the forward pass were written, need %d",
-                        w->dir, w->layers, w->layout.n_layers);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: %d layers of the forward pass were written, need %d before the next pass", w->dir,
+            w->layers, w->layout.n_layers);
     o = json_pack("{s:i, s:i, s:i, s:b, s:b, s:[]}", "chunk", p->chunk, "index", p->index, "frames",
                   p->n_frames, "clean", p->clean, "queries", p->queries, "sha256");
     if (!o || json_array_append_new(w->passes, o))

@@ -32,13 +32,15 @@ static const struct kvr_opt ints_options[] = {
     KVR_OPT_INT(struct ints_opts, group, 0, 0, CELLS_MAX_GROUP,
                 "number of channels of a head that share a scale; 0 means the whole head"),
     KVR_OPT_ENUM(struct ints_opts, scale, CELLS_F32, scale_names,
-                 "data type of scales; `block` means one FP32 scale for the whole block"),
+                 "data type of scales (e4m3up: E4M3, rounded up); `block` means one FP32 scale for "
+                 "the whole block"),
     KVR_OPT_ENUM(
         struct ints_opts, zero, 0, zero_names,
         "offset of codes: none, the group's minimum in FP16, BF16, FP32 or E4M3, or a zero "
         "point in a byte (point) or in the low bits of the scale (hidden)"),
     KVR_OPT_ENUM(struct ints_opts, round, CELLS_EVEN, round_names,
-                 "rounding: ties to even, away from 0 or up; trunc rounds toward 0"),
+                 "rounding of codes: to nearest with ties to even, away from 0 (away) or up; trunc "
+                 "rounds toward 0"),
     KVR_OPT_ENUM(struct ints_opts, by, CELLS_STORED, by_names,
                  "divide elements by the stored or the unrounded scale, or multiply them by the "
                  "inverse of the unrounded scale"),
@@ -47,10 +49,10 @@ static const struct kvr_opt ints_options[] = {
         "abs: the largest magnitude sets the scale, and code -2^(bits-1) is unused; first: the "
         "first element of largest magnitude gets this code, and the scale the opposite sign"),
     KVR_OPT_FLOAT(struct ints_opts, clip, 1, 0.1, 1,
-                  "factor by which the quantization range is clipped"),
+                  "factor on the quantization range; elements outside the range are clipped"),
     KVR_OPT_FLOAT(struct ints_opts, quantile, 1, 0.5, 1,
                   "quantile of the group's magnitudes that sets the quantization range"),
-    KVR_OPT_FLOAT(struct ints_opts, least, 0, 0, 1, "smallest scale"),
+    KVR_OPT_FLOAT(struct ints_opts, least, 0, 0, 1, "lower bound of scales"),
     { 0 }
 };
 
@@ -65,7 +67,8 @@ static const struct kvr_opt floats_options[] = {
     KVR_OPT_INT(struct floats_opts, group, 0, 0, CELLS_MAX_GROUP,
                 "number of channels of a head that share a scale; 0 means the whole head"),
     KVR_OPT_ENUM(struct floats_opts, scale, CELLS_F32, scale_names,
-                 "data type of scales; `block` means one FP32 scale for the whole block, `one` "
+                 "data type of scales (e4m3up: E4M3, rounded up); `block` means one FP32 scale for "
+                 "the whole block, `one` "
                  "means no scale"),
     KVR_OPT_BOOL(
         struct floats_opts, relative, false,
@@ -76,7 +79,7 @@ static const struct kvr_opt floats_options[] = {
     KVR_OPT_ENUM(struct floats_opts, by, CELLS_STORED, by_names,
                  "divide elements by the stored or the unrounded scale, or multiply them by the "
                  "inverse of the unrounded scale"),
-    KVR_OPT_FLOAT(struct floats_opts, least, 0, 0, 1, "smallest scale"),
+    KVR_OPT_FLOAT(struct floats_opts, least, 0, 0, 1, "lower bound of scales"),
     { 0 }
 };
 
@@ -86,7 +89,8 @@ struct gauss_opts {
 static const struct kvr_opt gauss_options[] = {
     KVR_OPT_INT(struct gauss_opts, bits, 4, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct gauss_opts, table, 0, table_names,
-                 "quantization levels from exact integrals, or from the trapezoid rule"),
+                 "computation of the quantization levels: by exact integrals (lloyd), or by the "
+                 "trapezoid rule"),
     KVR_OPT_ENUM(
         struct gauss_opts, norm, 0, norm_names,
         "stored scale of a head's vector: its norm (plain), or the scale with which the decoded "
@@ -237,8 +241,8 @@ static enum kvr_status check_group(int group, int d)
     if (d > CELLS_MAX_GROUP && !group)
         return kvr_fail(KVR_EINVAL,
                         "group=0 is not allowed: it means the whole head of %d channels, but a "
-                        "group may have at most %d",
-                        d, CELLS_MAX_GROUP);
+                        "group may have at most %d; set group to a divisor of %d",
+                        d, CELLS_MAX_GROUP, d);
     if (group && (group < 8 || d % group))
         return kvr_fail(KVR_EINVAL,
                         "group is %d channels: must be at least 8 and divide head_dim %d", group,
@@ -251,24 +255,29 @@ static enum kvr_status ints_check(const struct kvr_stage_job *job)
     const struct ints_opts *o = job->opts;
 
     if (o->scale == CELLS_ONE)
-        return kvr_fail(KVR_EINVAL, "scale=one is not allowed: integer codes need a scale");
+        return kvr_fail(
+            KVR_EINVAL,
+            "scale=one is not allowed: integer codes need a scale, for example scale=f32");
     if (o->zero && o->scale == CELLS_BLOCK)
-        return kvr_fail(KVR_EINVAL, "scale=block needs zero=none");
+        return kvr_fail(KVR_EINVAL, "scale=block needs zero=none, not zero=%s",
+                        zero_names[o->zero]);
     if (!strcmp(zero_names[o->zero], "hidden") && (o->scale != CELLS_F32 || o->bits > 4))
         return kvr_fail(KVR_EINVAL,
                         "zero=hidden uses 4 low bits of an FP32 scale, so it needs bits of at most "
                         "4 and scale=f32 (not bits=%d, scale=%s)",
                         o->bits, scale_names[o->scale]);
     if (o->extreme && (o->zero || o->scale == CELLS_BLOCK || o->scale == CELLS_E8M0))
-        return kvr_fail(
-            KVR_EINVAL,
-            "extreme=first needs zero=none and a scale that can be negative (not scale=%s)",
-            scale_names[o->scale]);
+        return kvr_fail(KVR_EINVAL,
+                        "extreme=first needs zero=none and a scale that can be negative (not block "
+                        "or e8m0), but got zero=%s and scale=%s",
+                        zero_names[o->zero], scale_names[o->scale]);
     if (o->quantile < 1 && (o->zero || o->extreme || o->scale == CELLS_BLOCK))
         return kvr_fail(KVR_EINVAL,
                         "quantile=%g applies to a group's magnitudes, so it needs zero=none, "
-                        "extreme=abs and a scale other than block",
-                        o->quantile);
+                        "extreme=abs and a scale other than block, but got zero=%s, extreme=%s and "
+                        "scale=%s",
+                        o->quantile, zero_names[o->zero], extreme_names[o->extreme],
+                        scale_names[o->scale]);
     return check_group(o->group, job->shape.head_dim);
 }
 
@@ -277,8 +286,11 @@ static enum kvr_status floats_check(const struct kvr_stage_job *job)
     const struct floats_opts *o = job->opts;
 
     if (o->scale == CELLS_ONE && o->format > 1)
-        return kvr_fail(KVR_EINVAL, "scale=one is not allowed: format %s has no code for NaN",
-                        format_names[o->format]);
+        return kvr_fail(
+            KVR_EINVAL,
+            "scale=one is not allowed: without a scale, the format needs a code for NaN "
+            "(e4m3 or e5m2), and %s has none",
+            format_names[o->format]);
     if (o->relative && o->scale != CELLS_E4M3)
         return kvr_fail(KVR_EINVAL, "relative=true needs scale=e4m3, not %s",
                         scale_names[o->scale]);
@@ -295,7 +307,7 @@ static enum kvr_status gauss_check(const struct kvr_stage_job *job)
     const struct gauss_opts *o = job->opts;
 
     if (o->table && o->bits < 3)
-        return kvr_fail(KVR_EINVAL, "table=trapezoid needs 3 or 4 bits, not %d", o->bits);
+        return kvr_fail(KVR_EINVAL, "table=trapezoid needs bits=3 or bits=4, not bits=%d", o->bits);
     return check_group(0, job->shape.head_dim);
 }
 

@@ -11,7 +11,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int d = job->shape.head_dim;
 
     if (d < 2 || d > KVR_FWHT_MAX || (d & (d - 1)))
-        return kvr_fail(KVR_EINVAL, "head_dim is %d: must be a power of two, 2..%d", d,
+        return kvr_fail(KVR_EINVAL,
+                        "head_dim (channels per head) is %d: must be a power of two, 2..%d", d,
                         KVR_FWHT_MAX);
     return KVR_OK;
 }

@@ -52,8 +52,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const struct kvr_grid g = grid_of(job);
 
     if (o->axis == KVR_AXIS_TOKENS && o->residual % o->group)
-        return kvr_fail(KVR_EINVAL, "residual is %d: must be a multiple of group, %d", o->residual,
-                        o->group);
+        return kvr_fail(KVR_EINVAL, "residual is %d tokens: must be a multiple of group, %d tokens",
+                        o->residual, o->group);
     return kvr_grid_check(&g, job->shape.head_dim);
 }
 

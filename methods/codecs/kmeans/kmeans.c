@@ -30,8 +30,9 @@ static const char *const left_names[] = { "f32", "bf16", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct kmeans_opts, k, 256, 1, 256, "centroids per head"),
-    KVR_OPT_INT(struct kmeans_opts, stages, 1, 1, 8,
-                "number of stages; each stage subtracts the nearest centroids from the residual"),
+    KVR_OPT_INT(
+        struct kmeans_opts, stages, 1, 1, 8,
+        "number of k-means stages; each stage subtracts the nearest centroids from the residual"),
     KVR_OPT_INT(struct kmeans_opts, iterations, 2, 1, 100,
                 "number of k-means iterations per stage"),
     KVR_OPT_INT(struct kmeans_opts, seed, 1234, 0, 1 << 30, "seed of the random initial centroids"),
@@ -193,7 +194,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     }
     return allocated
                ? KVR_OK
-               : kvr_fail(KVR_ENOMEM, "kmeans: out of memory while allocating %d centres", m.k);
+               : kvr_fail(KVR_ENOMEM, "kmeans: out of memory while allocating %d centroids", m.k);
 }
 
 static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,

@@ -52,8 +52,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int most = UINT16_MAX / KVCOMP_LENGTHS * 8 / KVCOMP_BLOCK;
 
     if (job->shape.head_dim > most)
-        return kvr_fail(KVR_EINVAL, "head_dim is %d, at most %d is supported", job->shape.head_dim,
-                        most);
+        return kvr_fail(KVR_EINVAL, "head_dim (channels per head) is %d, at most %d is supported",
+                        job->shape.head_dim, most);
     return KVR_OK;
 }
 

@@ -255,7 +255,8 @@ static enum kvr_status open_basis(const struct kvr_stage_job *job, struct kvr_st
                         "for keys and for values",
                         path, kvr_st_count(*f), job->place.n_layers);
     if (st == KVR_OK && t.dtype != KVR_F32)
-        st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' must be F32", path, name);
+        st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' must be F32, but is %s", path, name,
+                      kvr_dtype_name(t.dtype));
     if (st == KVR_OK)
         *basis = t.data;
     else

@@ -155,7 +155,7 @@ static const struct kvr_stage_ops demean_cuda = { .encode = demean_encode_cuda,
 
 const struct kvr_stage kvr_stage_demean = {
     .name = "demean",
-    .title = "drops each head's mean over its channels",
+    .title = "subtracts each head's mean over its channels, and does not store the mean",
     .kind = KVR_STAGE_SHIFT,
     .deterministic = true,
     .noise = demean_noise,

@@ -67,7 +67,7 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_norm = {
     .name = "norm",
-    .title = "divides each token by its FP16 length over all heads",
+    .title = "divides each token by its L2 norm over all heads, stored in FP16",
     .kind = KVR_STAGE_SHIFT,
     .deterministic = true,
     .layout = layout,

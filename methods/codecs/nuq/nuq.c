@@ -39,8 +39,9 @@ static const struct kvr_opt options[] = {
                  "vectors that share levels: a channel over all tokens, or a token over all heads"),
     KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5,
                   "share of a vector's elements that are stored in FP16, as outliers"),
-    KVR_OPT_BOOL(struct nuq_opts, norm, false,
-                 "whether levels are adjusted to preserve mean and variance"),
+    KVR_OPT_BOOL(
+        struct nuq_opts, norm, false,
+        "whether levels are adjusted to preserve the mean and variance of the block's elements"),
     { 0 }
 };
 static const struct kvr_opt kvquant_options[] = {
@@ -49,8 +50,9 @@ static const struct kvr_opt kvquant_options[] = {
                  "vectors that share levels: a channel over all tokens, or a token over all heads"),
     KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5,
                   "share of a vector's elements that are stored in FP16, as outliers"),
-    KVR_OPT_BOOL(struct nuq_opts, norm, false,
-                 "whether levels are adjusted to preserve mean and variance"),
+    KVR_OPT_BOOL(
+        struct nuq_opts, norm, false,
+        "whether levels are adjusted to preserve the mean and variance of the block's elements"),
     KVR_OPT_STRING(
         struct nuq_opts, levels, KVR_CALIBRATION_FIT,
         "quantization levels: fitted per block (fit), or a file from `kvreel profile levels`"),

@@ -40,11 +40,12 @@ struct outliers_opts {
 static const char *const left_names[] = { "fill", "clamp", "keep", NULL };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct outliers_opts, sigma, 6, 1, 1000,
-                  "threshold of outliers, in standard deviations"),
+                  "threshold of outliers, in standard deviations of the block's elements"),
     KVR_OPT_FLOAT(struct outliers_opts, max_ratio, 1, 0, 1,
                   "maximum share of elements that are stored as outliers"),
     KVR_OPT_ENUM(struct outliers_opts, left, KVR_LEFT_FILL, left_names,
-                 "value that the grid stage gets in place of an outlier"),
+                 "what the grid stage gets in place of an outlier: the channel's previous value "
+                 "(fill), the threshold (clamp) or the outlier (keep)"),
     { 0 }
 };
 

@@ -28,8 +28,8 @@ static struct qjl qjl_of(const struct kvr_stage_job *job)
 static enum kvr_status check(const struct kvr_stage_job *job)
 {
     if (job->shape.head_dim > QJL_MAX_DIM)
-        return kvr_fail(KVR_EINVAL, "head_dim is %d, at most %d is supported", job->shape.head_dim,
-                        QJL_MAX_DIM);
+        return kvr_fail(KVR_EINVAL, "head_dim (channels per head) is %d, at most %d is supported",
+                        job->shape.head_dim, QJL_MAX_DIM);
     return KVR_OK;
 }
 

@@ -41,7 +41,7 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int bins = ((const struct ranged_opts *)job->opts)->bins;
 
     if (bins % 2)
-        return kvr_fail(KVR_EINVAL, "bins is %d: must be even", bins);
+        return kvr_fail(KVR_EINVAL, "bins is %d: must be even, in 4..%d", bins, RANGED_MAX_BINS);
     return KVR_OK;
 }
 

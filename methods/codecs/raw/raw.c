@@ -10,7 +10,7 @@ struct raw_opts {
 
 static const char *const type_names[] = { "bf16", "f32", NULL };
 static const struct kvr_opt options[] = {
-    KVR_OPT_ENUM(struct raw_opts, type, 0, type_names, "element type"), { 0 }
+    KVR_OPT_ENUM(struct raw_opts, type, 0, type_names, "data type of the stored elements"), { 0 }
 };
 
 static enum kvr_dtype dtype_of(const struct kvr_stage_job *job)

@@ -21,8 +21,9 @@ struct ternary_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct ternary_opts, group, 32, 8, MAX_GROUP,
                 "number of consecutive tokens that share a channel's scale, a multiple of 8"),
-    KVR_OPT_FLOAT(struct ternary_opts, dead, 0.5, 0, 100,
-                  "half-width of the dead zone around 0, in multiples of the mean magnitude"),
+    KVR_OPT_FLOAT(
+        struct ternary_opts, dead, 0.5, 0, 100,
+        "half-width of the dead zone around 0, in multiples of the group's mean magnitude"),
     KVR_OPT_BOOL(struct ternary_opts, scaled, true,
                  "whether codes decode to multiples of the scale; false decodes to -1, 0 or 1"),
     { 0 }
@@ -124,7 +125,7 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_ternary = {
     KVR_CODED_STAGE(ternary),
-    .title = "-s, 0 or s per token of a channel, s the group's mean magnitude",
+    .title = "-s, 0 or s per element; s is the mean magnitude of a group of tokens of a channel",
     .check = check,
     .noise = kvr_noise_measured,
 };
