@@ -67,17 +67,20 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     double top = 0.0, mean;
 
     if (n_chunks < 2) {
-        snprintf(out->missing, sizeof out->missing, "%s",
-                 n_chunks == 0
-                     ? "the number of frames per chunk is unknown (--chunk of kvreel compare)"
-                     : "one chunk: no chunk border");
+        snprintf(
+            out->missing, sizeof out->missing, "%s",
+            n_chunks == 0
+                ? "the number of frames per chunk is unknown; set it with --chunk of kvreel compare"
+                : "the video has one chunk, need at least two for a chunk border");
         return KVR_OK;
     }
     KVR_TRY(kvr_metric_per_frame(in, out, "chunk_discontinuity", 1, in->test->n, of_frame));
     mean = out->value;
     if (mean == 0.0) {
-        snprintf(out->missing, sizeof out->missing,
-                 "all frames are equal, so the ratio to their mean difference is undefined");
+        snprintf(
+            out->missing, sizeof out->missing,
+            "all %d frames are equal, so the ratio to the mean frame difference, 0, is undefined",
+            n);
         return KVR_OK;
     }
     KVR_TRY(largest(out->series, n, n_chunks - 1, &top));
@@ -90,7 +93,9 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
 const struct kvr_metric kvr_metric_chunk_discontinuity = {
     .name = "chunk_discontinuity",
-    .title = "mean of the C - 1 largest frame differences / mean of all (C: number of chunks)",
+    .title =
+        "mean of the C - 1 largest differences of consecutive frames / mean of all differences (C: "
+        "number of chunks)",
     .unit = "1",
     .direction = -1,
     .lo = 0.0,

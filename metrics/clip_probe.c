@@ -55,10 +55,11 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
 
     h->slot[1] = -1;
     if (!text || sscanf(text, "%d%n,%d%n", &h->slot[0], &n, &h->slot[1], &n) < 1 || h->slot[0] < 0)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: metadata '%s': need one or two positions in the prompt, then the "
-                        "words to distinguish, as in '4,5 motion:still dir:left'",
-                        kvr_st_path(f), h->name);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: metadata '%s' is '%.60s', need one or two positions in the prompt, then "
+            "the words to distinguish, as in '4,5 motion:still dir:left'",
+            kvr_st_path(f), h->name, text ? text : "");
     for (text += n; *text;) {
         size_t len;
 
@@ -67,19 +68,19 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
         if (len == 0)
             break;
         if (h->n_classes == KVR_CLIP_CLASSES || len >= sizeof h->word[0])
-            return kvr_fail(
-                KVR_EFORMAT,
-                "%s: metadata '%s': need at most %d words, each of fewer than %zu characters",
-                kvr_st_path(f), h->name, KVR_CLIP_CLASSES, sizeof h->word[0]);
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: metadata '%s': word %d, '%.*s', has %zu characters; need at most "
+                            "%d words, each of fewer than %zu characters",
+                            kvr_st_path(f), h->name, h->n_classes + 1, (int)(len < 60 ? len : 60),
+                            text, len, KVR_CLIP_CLASSES, sizeof h->word[0]);
         memcpy(h->word[h->n_classes++], text, len);
         text += len;
     }
-    return h->n_classes >= 2
-               ? KVR_OK
-               : kvr_fail(
-                     KVR_EFORMAT,
-                     "%s: metadata '%s': need at least 2 words after the positions in the prompt",
-                     kvr_st_path(f), h->name);
+    return h->n_classes >= 2 ? KVR_OK
+                             : kvr_fail(KVR_EFORMAT,
+                                        "%s: metadata '%s' has %d words after the positions in the "
+                                        "prompt, need at least 2",
+                                        kvr_st_path(f), h->name, h->n_classes);
 }
 
 static enum kvr_status open_head(struct kvr_clip_probe *p, int i, const struct kvr_st *f)

@@ -57,7 +57,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     double *colour;
 
     if (n <= chunk) {
-        snprintf(out->missing, sizeof out->missing, "no frame after the first chunk");
+        snprintf(out->missing, sizeof out->missing,
+                 "the video has %d frames, need more than the %d of the first chunk", n, chunk);
         return KVR_OK;
     }
     colour = malloc(3 * (size_t)n * sizeof *colour);
@@ -79,7 +80,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
 const struct kvr_metric kvr_metric_colour_drift = {
     .name = "colour_drift",
-    .title = "distance of the mean colour from the first chunk's, mean over later frames",
+    .title = "distance of a frame's mean colour from the first chunk's, averaged over later frames",
     .unit = "levels",
     .direction = -1,
     .lo = 0.0,

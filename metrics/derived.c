@@ -51,8 +51,9 @@ static enum kvr_status drift(struct kvr_derived *d, const struct source *s)
 
     name_it(d, s, "drift");
     if (n_chunks <= 0) {
-        snprintf(d->missing, sizeof d->missing,
-                 "the number of frames per chunk is unknown (--chunk of kvreel compare)");
+        snprintf(
+            d->missing, sizeof d->missing,
+            "the number of frames per chunk is unknown; set it with --chunk of kvreel compare");
         return KVR_OK;
     }
     d->series = malloc((size_t)n_chunks * sizeof *d->series);
@@ -67,10 +68,13 @@ static enum kvr_status drift(struct kvr_derived *d, const struct source *s)
     d->extra = first;
     if (last <= first)
         snprintf(d->missing, sizeof d->missing,
-                 "fewer than two chunks can differ from the reference");
+                 "drift needs two chunks that can differ from the reference; the video has one, "
+                 "chunk %d",
+                 last);
     else if (isnan(d->series[first]) || isnan(d->series[last]))
-        snprintf(d->missing, sizeof d->missing, "the metric has no value in chunk %d",
-                 isnan(d->series[first]) ? first : last);
+        snprintf(d->missing, sizeof d->missing,
+                 "the metric has no value in chunk %d; need chunks %d and %d",
+                 isnan(d->series[first]) ? first : last, first, last);
     else
         d->value = d->series[last] - d->series[first];
     return KVR_OK;
@@ -97,7 +101,7 @@ static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int
     d->value = d->series[n_prefixes - 1];
     if (isnan(d->value))
         snprintf(d->missing, sizeof d->missing,
-                 "the metric has no value in any frame of the longest prefix");
+                 "the metric has no value in any of the %d frames of the longest prefix", d->n);
     return KVR_OK;
 }
 
@@ -117,12 +121,13 @@ static void last_third(struct kvr_derived *d, const struct source *s)
     d->extra = from;
     d->n = n - from;
     if (n / 3 == 0 || from >= n)
-        snprintf(d->missing, sizeof d->missing, "%d frames have no last third", n);
+        snprintf(d->missing, sizeof d->missing,
+                 "the last third of the metric's %d frames contains no frame", n);
     else
         d->value = kvr_metric_pool(s->m, s->v->series, from, n);
     if (!d->missing[0] && isnan(d->value))
         snprintf(d->missing, sizeof d->missing,
-                 "the metric has no value in any frame of the video's last third");
+                 "the metric has no value in frames %d..%d, the video's last third", from, n - 1);
 }
 
 static int ascending(const void *a, const void *b)

@@ -23,7 +23,8 @@ static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
 static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
 {
     if (in->test->n < 3) {
-        snprintf(out->missing, sizeof out->missing, "%d frames: none has two neighbours",
+        snprintf(out->missing, sizeof out->missing,
+                 "the video has %d frames, need at least 3 for a frame with two neighbours",
                  in->test->n);
         return KVR_OK;
     }
@@ -32,7 +33,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
 const struct kvr_metric kvr_metric_linear_smoothness = {
     .name = "linear_smoothness",
-    .title = "1 - mean absolute distance of a frame from its neighbours' mean / 255",
+    .title = "1 - mean absolute difference of a frame from the mean of its two neighbours / 255",
     .unit = "1",
     .direction = +1,
     .lo = 0.0,

@@ -89,13 +89,18 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (!in->lpips_weights) {
         snprintf(out->missing, sizeof out->missing,
-                 "no weights: models/lpips/alexnet.safetensors is missing and not bundled "
-                 "(docs/measuring.md)");
+                 "no weights: models/lpips/alexnet.safetensors is missing and not bundled; "
+                 "see docs/measuring.md");
         return KVR_OK;
     }
     if (!kvr_alexnet_shape(in->test->height, in->test->width, net.shape)) {
-        snprintf(out->missing, sizeof out->missing, "frames of %dx%d are too small for AlexNet",
-                 in->test->width, in->test->height);
+        int least = 1;
+
+        while (!kvr_alexnet_shape(least, least, net.shape))
+            least++;
+        snprintf(out->missing, sizeof out->missing,
+                 "frames of %dx%d are too small for AlexNet: need at least %dx%d pixels",
+                 in->test->width, in->test->height, least, least);
         return KVR_OK;
     }
     KVR_TRY(kvr_st_open(&f, in->lpips_weights));

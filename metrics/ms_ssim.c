@@ -75,8 +75,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (in->test->height < least || in->test->width < least) {
         snprintf(out->missing, sizeof out->missing,
-                 "frames of %dx%d are too small for %d scales: need %dx%d", in->test->width,
-                 in->test->height, SCALES, least, least);
+                 "frames of %dx%d are too small for %d scales: need at least %dx%d",
+                 in->test->width, in->test->height, SCALES, least, least);
         return KVR_OK;
     }
     return kvr_metric_per_frame(in, out, "ms_ssim", 0, in->test->n, of_frame);

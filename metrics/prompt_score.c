@@ -89,7 +89,7 @@ static enum kvr_status over_chunks(const struct kvr_clip_probe *net,
     out->extra = asked ? right / asked : NAN;
     if (isnan(out->value))
         snprintf(out->missing, sizeof out->missing,
-                 "the prompt has no word that the probe classifies");
+                 "the prompt has no word that the model's probe network classifies");
     free(seen);
     return KVR_OK;
 }
@@ -102,26 +102,34 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     enum kvr_status st;
 
     if (!in->prompt || !in->prompt->probe) {
-        snprintf(out->missing, sizeof out->missing, "no probe: %s",
+        snprintf(out->missing, sizeof out->missing, "no network that scores prompts: %s",
                  in->prompt
-                     ? "the model has no probe.safetensors"
+                     ? "the model's folder has no probe.safetensors"
                      : "the video has no prompt in a model's vocabulary (only cells have one)");
         return KVR_OK;
     }
     KVR_TRY(kvr_st_open(&weights, in->prompt->probe));
     st = kvr_clip_probe_open(&net, weights);
     if (st == KVR_OK && (f->height != KVR_CLIP_SIZE || f->width != KVR_CLIP_SIZE))
-        snprintf(out->missing, sizeof out->missing, "the probe needs frames of %dx%d, not %dx%d",
-                 KVR_CLIP_SIZE, KVR_CLIP_SIZE, f->width, f->height);
-    else if (st == KVR_OK && (in->chunk < 1 || in->lead || net.window % in->chunk ||
-                              f->n % in->chunk || f->n / in->chunk > in->prompt->n_chunks))
-        snprintf(
-            out->missing, sizeof out->missing,
-            "the probe needs a video of whole chunks, each with a number of frames that divides %d",
-            net.window);
+        snprintf(out->missing, sizeof out->missing,
+                 "prompt_score needs frames of %dx%d, but the video has %dx%d", KVR_CLIP_SIZE,
+                 KVR_CLIP_SIZE, f->width, f->height);
+    else if (st == KVR_OK && in->lead)
+        snprintf(out->missing, sizeof out->missing,
+                 "prompt_score needs chunks of equal length, but the first is %d frames shorter",
+                 in->lead);
+    else if (st == KVR_OK && (in->chunk < 1 || net.window % in->chunk || f->n % in->chunk))
+        snprintf(out->missing, sizeof out->missing,
+                 "prompt_score needs whole chunks of a number of frames that divides %d; the video "
+                 "has %d frames, %d per chunk",
+                 net.window, f->n, in->chunk);
+    else if (st == KVR_OK && f->n / in->chunk > in->prompt->n_chunks)
+        snprintf(out->missing, sizeof out->missing,
+                 "the video has %d chunks, but the prompt has words for only %d chunks",
+                 f->n / in->chunk, in->prompt->n_chunks);
     else if (st == KVR_OK && f->n < net.window)
-        snprintf(out->missing, sizeof out->missing, "the probe needs at least %d frames",
-                 net.window);
+        snprintf(out->missing, sizeof out->missing,
+                 "prompt_score needs at least %d frames, but the video has %d", net.window, f->n);
     else if (st == KVR_OK)
         st = over_chunks(&net, in, out);
     kvr_st_close(&weights);

@@ -82,7 +82,9 @@ enum kvr_status kvr_metric_measure(const struct kvr_metric *m, const struct kvr_
                         m->name, ref->n, ref->width, ref->height, test->n, test->width,
                         test->height);
     if (ref->n <= 0 || ref->height <= 0 || ref->width <= 0) {
-        snprintf(out->missing, sizeof out->missing, "no frames to compare");
+        snprintf(out->missing, sizeof out->missing,
+                 "no frames to compare: the video has %d frames of %dx%d", ref->n, ref->width,
+                 ref->height);
         return KVR_OK;
     }
     st = m->compute(in, out);

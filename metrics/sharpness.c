@@ -33,8 +33,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 {
     if (in->test->height < 3 || in->test->width < 3) {
         snprintf(out->missing, sizeof out->missing,
-                 "frames of %dx%d have no pixel with four neighbours", in->test->width,
-                 in->test->height);
+                 "frames of %dx%d have no pixel with four neighbours: need at least 3x3",
+                 in->test->width, in->test->height);
         return KVR_OK;
     }
     return kvr_metric_per_frame(in, out, "sharpness", 0, in->test->n, of_frame);

@@ -20,7 +20,7 @@ static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
 static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
 {
     if (in->test->n < 2) {
-        snprintf(out->missing, sizeof out->missing, "one frame: nothing to compare it with");
+        snprintf(out->missing, sizeof out->missing, "the video has one frame, need at least two");
         return KVR_OK;
     }
     return kvr_metric_per_frame(in, out, "temporal_flicker", 1, in->test->n, of_frame);

@@ -131,20 +131,23 @@ START_TEST(what_cannot_be_had_has_a_reason)
     struct kvr_metric_value v;
 
     v = measure("temporal_flicker", &one, 1);
-    ck_assert_str_eq(v.missing, "one frame: nothing to compare it with");
+    ck_assert_str_eq(v.missing, "the video has one frame, need at least two");
     v = measure("linear_smoothness", &two, 1);
-    ck_assert_str_eq(v.missing, "2 frames: none has two neighbours");
+    ck_assert_str_eq(v.missing,
+                     "the video has 2 frames, need at least 3 for a frame with two neighbours");
     v = measure("chunk_discontinuity", &two, 0);
-    ck_assert_str_eq(v.missing,
-                     "the number of frames per chunk is unknown (--chunk of kvreel compare)");
+    ck_assert_str_eq(
+        v.missing,
+        "the number of frames per chunk is unknown; set it with --chunk of kvreel compare");
     v = measure("chunk_discontinuity", &two, 2);
-    ck_assert_str_eq(v.missing, "one chunk: no chunk border");
+    ck_assert_str_eq(v.missing, "the video has one chunk, need at least two for a chunk border");
     v = measure("chunk_discontinuity", &still, 2);
-    ck_assert_str_eq(v.missing,
-                     "all frames are equal, so the ratio to their mean difference is undefined");
+    ck_assert_str_eq(
+        v.missing,
+        "all 4 frames are equal, so the ratio to the mean frame difference, 0, is undefined");
     ck_assert_ptr_null(v.series);
     v = measure("colour_drift", &two, 2);
-    ck_assert_str_eq(v.missing, "no frame after the first chunk");
+    ck_assert_str_eq(v.missing, "the video has 2 frames, need more than the 2 of the first chunk");
     free_pair(&one);
     free_pair(&two);
     free_pair(&still);

@@ -267,14 +267,17 @@ START_TEST(reasons)
     struct kvr_derived d[KVR_N_DERIVED];
 
     derive("psnr", &p, 0, 9, d);
-    ck_assert_str_eq(d[0].missing,
-                     "the number of frames per chunk is unknown (--chunk of kvreel compare)");
+    ck_assert_str_eq(
+        d[0].missing,
+        "the number of frames per chunk is unknown; set it with --chunk of kvreel compare");
     ck_assert_str_eq(d[1].missing,
                      "the video has 8 frames, need at least 9 for the shortest prefix");
     ck_assert(isnan(d[0].value) && isnan(d[1].value));
     kvr_derived_free(d);
     derive("psnr", &p, 8, 4, d);
-    ck_assert_str_eq(d[0].missing, "fewer than two chunks can differ from the reference");
+    ck_assert_str_eq(
+        d[0].missing,
+        "drift needs two chunks that can differ from the reference; the video has one, chunk 0");
     kvr_derived_free(d);
     derive("ssim", &p, 2, 4, d); /* ssim is not defined for 4x5 pixels, so nothing is derived */
     ck_assert_str_eq(d[0].name, "");

@@ -137,7 +137,7 @@ START_TEST(too_small_is_missing_with_the_sizes)
     } small[] = {
         { "ssim_gauss", "frames of 30x10 are smaller than the 11x11 window", 11 },
         { "ssim_ffmpeg", "frames of 30x7 are smaller than the 8x8 window", 8 },
-        { "ms_ssim", "frames of 30x160 are too small for 5 scales: need 161x161", 161 },
+        { "ms_ssim", "frames of 30x160 are too small for 5 scales: need at least 161x161", 161 },
     };
 
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
