@@ -12,9 +12,12 @@ enum kvr_status kvr_eager_check(const struct kvr_codec *c)
     int grids = 0;
 
     if (!c->study)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "launches=eager: applies only to a @study reading "
-                        "(NAME@study), since it follows the study's order of operations");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "launches=eager: applies only to a @study reading, but codec '%s' is of another "
+            "reading; use NAME@study, since eager launches follow the study's order of "
+            "operations",
+            c->text);
     for (int i = 0; i < c->n_stages; i++) {
         struct kvr_layout l;
 
@@ -22,8 +25,8 @@ enum kvr_status kvr_eager_check(const struct kvr_codec *c)
         grids += c->stage[i].stage->kind == KVR_STAGE_GRID;
         if (grids > 1 || (l.form != KVR_FORM_RAW && l.form != KVR_FORM_WALSH && !l.chains))
             return kvr_fail(KVR_EUNSUPPORTED,
-                            "launches=eager: codec '%s' is not supported, need raw, sym or asym, "
-                            "the latter two with or without hadamard",
+                            "launches=eager: codec '%s' is not supported; supported are raw, "
+                            "sym, asym, hadamard | sym and hadamard | asym",
                             c->text);
     }
     return KVR_OK;

@@ -97,14 +97,17 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
             st = kvr_fail(KVR_EFORMAT, "%s:%d: need one number per line, found '%.40s'", path, at,
                           line);
         else if (got > 0 && !(x > 0 && isfinite(x)))
-            st = kvr_fail(KVR_EFORMAT, "%s:%d: budget %g must be finite and above 0", path, at, x);
+            st = kvr_fail(KVR_EFORMAT, "%s:%d: budget factor %g must be finite and above 0", path,
+                          at, x);
         else if (got > 0 && n++ == layer)
             *beta = x;
     }
     if (st == KVR_OK && ferror(f))
         st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
     if (st == KVR_OK && n != n_layers)
-        st = kvr_fail(KVR_EFORMAT, "%s:%d: the file has %d budgets, but the model has %d layers",
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s:%d: the file has %d budgets, but the model has %d layers; need one "
+                      "budget factor per layer",
                       path, at, n, n_layers);
     free(line);
     fclose(f);

@@ -47,7 +47,9 @@ static enum kvr_status find_export(void *handle, const char *path, const struct 
 
     *out = dlsym(handle, "kvr_plugin_export");
     if (!*out)
-        return kvr_fail(KVR_EFORMAT, "plug-in %s: the file exports no symbol 'kvr_plugin_export'",
+        return kvr_fail(KVR_EFORMAT,
+                        "plug-in %s: the file exports no symbol 'kvr_plugin_export'; define it "
+                        "with the macro KVR_PLUGIN",
                         path);
     for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
         if (l->plugin == *out)
@@ -64,11 +66,12 @@ static enum kvr_status add(const struct kvr_plugin *p, const char *path, const c
         if (loaded[i]->plugin == p)
             return KVR_OK;
     if (n_loaded == KVR_PLUGIN_MAX)
-        return kvr_fail(KVR_EINVAL, "plug-in %s: too many plug-ins: at most %d can be loaded", path,
+        return kvr_fail(KVR_EINVAL,
+                        "plug-in %s: %d plug-ins are already loaded, which is the maximum", path,
                         KVR_PLUGIN_MAX);
     l = calloc(1, sizeof *l);
     if (!l)
-        return kvr_fail(KVR_ENOMEM, "plug-in: out of memory");
+        return kvr_fail(KVR_ENOMEM, "plug-in %s: out of memory", path);
     l->plugin = p;
     strcpy(l->path, path);
     strcpy(l->sha256, sha256);

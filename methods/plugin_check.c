@@ -38,10 +38,10 @@ static enum kvr_status check_name(const char *what, const char *name)
     if (!name || !*name)
         return kvr_fail(KVR_EINVAL, "%s has no name, but needs one", what);
     if (strlen(name) > 63 || strpbrk(name, " \t\n,=|+@()"))
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s '%.64s': a name may have at most 63 characters, without blanks and ,=|+@()", what,
-            name);
+        return kvr_fail(KVR_EINVAL,
+                        "%s '%.64s' has %zu characters; need a name of 1 to 63 characters, without "
+                        "blanks and ,=|+@()",
+                        what, name, strlen(name));
     return KVR_OK;
 }
 
@@ -54,14 +54,21 @@ static enum kvr_status check_option(const struct kvr_opt *o, size_t opts_size)
     };
 
     if (o->type <= KVR_OPT_T_NONE || o->type > KVR_OPT_T_STRING)
-        return kvr_fail(KVR_EINVAL, "option '%s': type %d does not exist", o->name, (int)o->type);
+        return kvr_fail(
+            KVR_EINVAL,
+            "option '%s': type %d does not exist, need %d..%d (KVR_OPT_T_INT to KVR_OPT_T_STRING)",
+            o->name, (int)o->type, KVR_OPT_T_INT, KVR_OPT_T_STRING);
     if (o->offset > opts_size || size[o->type] > opts_size - o->offset)
-        return kvr_fail(KVR_EINVAL,
-                        "option '%s': its offset, byte %zu, is outside the struct of %zu bytes",
-                        o->name, o->offset, opts_size);
+        return kvr_fail(
+            KVR_EINVAL,
+            "option '%s': %zu bytes at byte %zu are outside the options struct of %zu bytes",
+            o->name, size[o->type], o->offset, opts_size);
     if (!o->help || (o->type == KVR_OPT_T_ENUM && (!o->names || !o->names[0])) ||
         (o->type == KVR_OPT_T_STRING && !o->def_text))
-        return kvr_fail(KVR_EINVAL, "option '%s' has no help, no choices or no default", o->name);
+        return kvr_fail(KVR_EINVAL, "option '%s' has no %s, but needs one", o->name,
+                        !o->help                    ? "help text (.help)"
+                        : o->type == KVR_OPT_T_ENUM ? "list of choices (.names)"
+                                                    : "default (.def_text)");
     return KVR_OK;
 }
 
@@ -71,7 +78,7 @@ static enum kvr_status check_part(const char *what, const char *name, const char
     enum kvr_status st = check_name(what, name);
 
     if (st == KVR_OK && !title)
-        st = kvr_fail(KVR_EINVAL, "%s '%s' has no title", what, name);
+        st = kvr_fail(KVR_EINVAL, "%s '%s' has no title, but needs one (.title)", what, name);
     for (const struct kvr_opt *o = options; st == KVR_OK && o && o->name; o++) {
         st = check_name("option", o->name);
         if (st == KVR_OK)
@@ -107,7 +114,10 @@ static enum kvr_status check_stage(const struct kvr_stage *s)
                         s->name, kvr_stage_name_now(s->name));
     if (s->kind != KVR_STAGE_TRANSFORM && s->kind != KVR_STAGE_SHIFT &&
         s->kind != KVR_STAGE_EXACT && s->kind != KVR_STAGE_GRID)
-        return kvr_fail(KVR_EINVAL, "stage '%s': kind %d does not exist", s->name, (int)s->kind);
+        return kvr_fail(KVR_EINVAL,
+                        "stage '%s': kind %d does not exist, need %d..%d (KVR_STAGE_TRANSFORM to "
+                        "KVR_STAGE_GRID)",
+                        s->name, (int)s->kind, KVR_STAGE_TRANSFORM, KVR_STAGE_GRID);
     KVR_TRY(check_ops(s, &s->cpu, "the CPU"));
     if (s->cuda)
         KVR_TRY(check_ops(s, s->cuda, "CUDA"));
@@ -135,10 +145,14 @@ static enum kvr_status check_tiers(const struct kvr_tiers *t)
     if (t->n_tiers < 1 || t->n_tiers > KVR_MAX_TIERS)
         return kvr_fail(KVR_EINVAL, "tiers '%s' has %d tiers, need 1..%d", t->name, t->n_tiers,
                         KVR_MAX_TIERS);
-    for (int i = 0; i < t->n_tiers; i++)
-        KVR_TRY(check_name("tier", t->tier_names[i]));
+    for (int i = 0; i < t->n_tiers; i++) {
+        const enum kvr_status st = check_name("tier", t->tier_names[i]);
+
+        if (st != KVR_OK)
+            return kvr_fail_prefix(st, "tiers '%s': tier_names[%d]", t->name, i);
+    }
     if (!t->assign)
-        return kvr_fail(KVR_EINVAL, "tiers '%s' have no function assign()", t->name);
+        return kvr_fail(KVR_EINVAL, "tiers '%s' have no function assign(), but need one", t->name);
     return KVR_OK;
 }
 
@@ -158,13 +172,18 @@ static enum kvr_status check_method(const struct kvr_method *m)
     KVR_TRY(check_name("method", m->name));
     if (!m->family || !m->title || !m->paper || !m->k || !m->v)
         return kvr_fail(KVR_EINVAL,
-                        "method '%s' has no family, title, paper, k or v; all are required",
-                        m->name);
+                        "method '%s' has no %s; family, title, paper, k and v are all required",
+                        m->name,
+                        !m->family  ? "family"
+                        : !m->title ? "title"
+                        : !m->paper ? "paper"
+                        : !m->k     ? "k"
+                                    : "v");
     if (m->study)
-        return kvr_fail(
-            KVR_EINVAL,
-            "method '%s': the field .study is allowed only for the 33 methods of the study",
-            m->name);
+        return kvr_fail(KVR_EINVAL,
+                        "method '%s' sets the field .study, which only the 33 methods of the study "
+                        "may set; remove it",
+                        m->name);
     return KVR_OK;
 }
 
@@ -172,13 +191,19 @@ static enum kvr_status check_method(const struct kvr_method *m)
  * kind and from the earlier names of the list. */
 #define CHECK_LIST(list, what, check, at)                                                          \
     for (int i = 0; p->list && p->list[i]; i++) {                                                  \
-        KVR_TRY(check(p->list[i]));                                                                \
+        const enum kvr_status st = check(p->list[i]);                                              \
+                                                                                                   \
+        if (st != KVR_OK && (!p->list[i]->name || !*p->list[i]->name))                             \
+            return kvr_fail_prefix(st, "." #list "[%d]", i);                                       \
+        if (st != KVR_OK)                                                                          \
+            return st;                                                                             \
         for (int j = 0; (at)(j); j++)                                                              \
             if (!strcmp((at)(j)->name, p->list[i]->name))                                          \
-                return kvr_fail(KVR_EINVAL, what " '%s' exists already", p->list[i]->name);        \
+                return kvr_fail(KVR_EINVAL, what " '%s' exists already; choose another name",      \
+                                p->list[i]->name);                                                 \
         for (int j = 0; j < i; j++)                                                                \
             if (!strcmp(p->list[j]->name, p->list[i]->name))                                       \
-                return kvr_fail(KVR_EINVAL, what " '%s' comes twice", p->list[i]->name);           \
+                return kvr_fail(KVR_EINVAL, what " '%s' is listed twice", p->list[i]->name);       \
     }
 
 static enum kvr_status check(const struct kvr_plugin *p)
@@ -188,11 +213,13 @@ static enum kvr_status check(const struct kvr_plugin *p)
     KVR_TRY(check_abi(p));
     KVR_TRY(check_name("plug-in", p->name));
     if (!p->version)
-        return kvr_fail(KVR_EINVAL, "without a version");
+        return kvr_fail(KVR_EINVAL, "plug-in '%s' has no version, but needs one (.version)",
+                        p->name);
     for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
         if (!strcmp(l->plugin->name, p->name))
-            return kvr_fail(KVR_EINVAL, "a plug-in named '%s' is already loaded, from %s", p->name,
-                            l->path);
+            return kvr_fail(KVR_EINVAL,
+                            "a plug-in named '%s' is already loaded, from %s; choose another name",
+                            p->name, l->path);
     CHECK_LIST(stages, "stage", check_stage, kvr_stage_at)
     CHECK_LIST(tiers, "tiers", check_tiers, kvr_tiers_at)
     CHECK_LIST(retention, "retention", check_retention, kvr_retention_at)

@@ -25,20 +25,22 @@ static const char *check_elf(FILE *f, uint64_t size)
     if (self)
         fclose(self);
     if (fread(&h, sizeof h, 1, f) != 1 || memcmp(h.e_ident, ELFMAG, SELFMAG))
-        return "no ELF file";
+        return "it is not an ELF file";
     if (h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
         h.e_ident[EI_DATA] != order || (known && h.e_machine != own.e_machine))
-        return "built for another machine";
-    if (h.e_type != ET_DYN || h.e_phentsize != sizeof(ElfW(Phdr)) || h.e_phnum > MAX_HEADERS)
-        return "no dynamic ELF file";
+        return "it was built for another processor, word size or byte order";
+    if (h.e_type != ET_DYN)
+        return "its ELF type is not ET_DYN; link it with -shared";
+    if (h.e_phentsize != sizeof(ElfW(Phdr)) || h.e_phnum > MAX_HEADERS)
+        return "its program headers have a wrong size or are more than 256";
     for (int i = 0; i < h.e_phnum; i++) {
         ElfW(Phdr) p;
 
         if (fseek(f, (long)(h.e_phoff + (uint64_t)i * sizeof p), SEEK_SET) != 0 ||
             fread(&p, sizeof p, 1, f) != 1)
-            return "cut off";
+            return "it is truncated (it ends before the end of its program headers)";
         if (p.p_type == PT_LOAD && (p.p_offset > size || p.p_filesz > size - p.p_offset))
-            return "cut off";
+            return "it is truncated (it ends before the end of its segments)";
     }
     return NULL;
 }
@@ -52,7 +54,8 @@ enum kvr_status kvr_plugin_check_file(const char *path)
 
     if (st != KVR_OK)
         return kvr_fail_prefix(st, "plug-in");
-    wrong = fstat(fileno(f), &s) == 0 ? check_elf(f, (uint64_t)s.st_size) : "no size";
+    wrong =
+        fstat(fileno(f), &s) == 0 ? check_elf(f, (uint64_t)s.st_size) : "its size cannot be read";
     fclose(f);
     if (wrong)
         return kvr_fail(

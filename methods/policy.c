@@ -2,6 +2,7 @@
  * "name(option=value,...)". */
 #include "methods/policy.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,12 +52,16 @@ static enum kvr_status split(struct words *w, const char *axis, const char *text
     if (open) {
         close = strrchr(open, ')');
         if (!close || close[1])
-            return kvr_fail(KVR_EINVAL, "%s: '%s': '(' needs a ')' at the end", axis, name);
+            return kvr_fail(KVR_EINVAL,
+                            "%s: '%s': '(' needs a ')' at the end, as in NAME(OPTION=VALUE)", axis,
+                            name);
         *open = *close = 0;
         w->args = open + 1;
         name = kvr_trim(name);
         if (!*name)
-            return kvr_fail(KVR_EINVAL, "%s: '%s': a name is missing before '('", axis, text);
+            return kvr_fail(KVR_EINVAL,
+                            "%s: '%s': a name is missing before '(', as in NAME(OPTION=VALUE)",
+                            axis, text);
     }
     w->name = name;
     return KVR_OK;
@@ -65,9 +70,14 @@ static enum kvr_status split(struct words *w, const char *axis, const char *text
 static enum kvr_status fail_unknown(const char *axis, const char *name, const char *const *names)
 {
     const char *near = kvr_nearest(name, names);
+    char known[TEXT_MAX] = "";
+    size_t used = 0;
 
-    return kvr_fail(KVR_ENOTFOUND, "%s: unknown part '%s'%s%s%s", axis, name,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    for (int i = 0; names[i] && used < sizeof known; i++)
+        used +=
+            (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
+    return kvr_fail(KVR_ENOTFOUND, "%s: unknown part '%s'%s%s%s; need one of %s", axis, name,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", known);
 }
 
 /* Allocates the options of tiers or a retention, sets their defaults, parses w->args and calls

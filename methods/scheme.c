@@ -22,9 +22,10 @@ const struct kvr_opt kvr_scheme_options[] = {
                  "pass whose keys and values are stored in the cache: the cache-update pass "
                  "(clean_pass), the last denoising step (last_step) or each pass in turn "
                  "(every_pass)"),
-    KVR_OPT_ENUM(struct kvr_scheme_opts, current, KVR_CURRENT_PLAIN, current_names,
-                 "keys of the current chunk in attention: plain, or minus each head's mean over "
-                 "its channels (demean)"),
+    KVR_OPT_ENUM(
+        struct kvr_scheme_opts, current, KVR_CURRENT_PLAIN, current_names,
+        "keys of the current chunk in attention: unchanged (plain), or minus the mean over the "
+        "channels of each head (demean)"),
     KVR_OPT_ENUM(
         struct kvr_scheme_opts, correction, 0, kvr_correction_names,
         "correction that is subtracted from the attention scores of quantized keys, to remove "
@@ -50,7 +51,8 @@ static enum kvr_status split_spec(const char *spec, char *name, size_t n, const 
     size_t len = at ? (size_t)(at - spec) : strlen(spec);
 
     if (len == 0 || len >= n)
-        return kvr_fail(KVR_EINVAL, "method name '%s': must have 1 to %zu characters", spec, n - 1);
+        return kvr_fail(KVR_EINVAL, "method name '%s' has %zu characters, need 1 to %zu before '@'",
+                        spec, len, n - 1);
     memcpy(name, spec, len);
     name[len] = 0;
     *reading = at ? at + 1 : "intended";
@@ -64,8 +66,8 @@ static enum kvr_status choose_reading(struct kvr_scheme *p, const char *reading)
 
     if (!strcmp(reading, "study") && !m->study)
         return kvr_fail(KVR_EINVAL,
-                        "%s is not one of the study's methods, so it has no @study reading",
-                        m->name);
+                        "%s is not one of the study's methods, so %s@study does not exist; use %s",
+                        m->name, m->name, m->name);
     p->reading = !strcmp(reading, "study") ? KVR_STUDY : KVR_INTENDED;
     if (p->reading == KVR_STUDY || !strcmp(reading, "intended"))
         return KVR_OK;
@@ -79,8 +81,8 @@ static enum kvr_status choose_reading(struct kvr_scheme *p, const char *reading)
             p->shipped = &m->shipped[i];
     }
     if (!p->shipped)
-        return kvr_fail(KVR_EINVAL, "%s has no reading @%s; its readings are %s", m->name, reading,
-                        known);
+        return kvr_fail(KVR_EINVAL, "method %s has no reading @%s, need one of %s", m->name,
+                        reading, known);
     return KVR_OK;
 }
 
@@ -346,7 +348,7 @@ static enum kvr_status settle(struct kvr_scheme *p)
                         "reads the quantized keys of the current chunk",
                         p->name);
     if (p->opts.budget_min > p->opts.budget_max)
-        return kvr_fail(KVR_EINVAL, "budget_min %g is greater than budget_max %g",
+        return kvr_fail(KVR_EINVAL, "%s: budget_min %g is greater than budget_max %g", p->name,
                         p->opts.budget_min, p->opts.budget_max);
     if (p->tiers.part && p->tiers.part->check)
         KVR_TRY(p->tiers.part->check(p->tiers.opts));
@@ -429,7 +431,7 @@ static enum kvr_status open_retention(struct kvr_scheme *p, const struct overrid
     if (p->reading == KVR_STUDY && p->retention.part && p->retention.part->thin)
         return kvr_fail(KVR_EINVAL,
                         "%s: retention '%s' drops single tokens, but a @study reading can drop "
-                        "only whole frames",
+                        "only whole frames; drop @study or choose another retention",
                         p->name, p->retention.part->name);
     return KVR_OK;
 }
@@ -530,10 +532,11 @@ static enum kvr_status check_spaces(const struct kvr_scheme *p, struct kvr_codec
         if (!kvr_codec_rotated(codec[t]))
             continue;
         if (first && !kvr_codec_same_space(first, codec[t]))
-            return kvr_fail(KVR_EUNSUPPORTED,
-                            "%s: codecs '%s' and '%s' use different rotations, but all tiers of a "
-                            "cache must use the same",
-                            p->name, first->text, codec[t]->text);
+            return kvr_fail(
+                KVR_EUNSUPPORTED,
+                "%s: codecs '%s' and '%s' of two tiers use different rotations, but all tiers of a "
+                "cache must use the same",
+                p->name, first->text, codec[t]->text);
         first = codec[t];
     }
     return KVR_OK;

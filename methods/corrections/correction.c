@@ -110,13 +110,14 @@ enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struc
     if (noise.kind == KVR_NOISE_UNKNOWN || (noise.kind == KVR_NOISE_MEASURED && !c->measures))
         return kvr_fail(KVR_EUNSUPPORTED, "correction %s: codec '%s' %s", c->name, codec->text,
                         noise.kind == KVR_NOISE_UNKNOWN
-                            ? "has no function noise() that describes its quantization error"
+                            ? "has no function noise() that describes its quantization error; use "
+                              "correction=none"
                             : "has a quantization error that does not follow from its scales; use "
-                              "correction energy");
+                              "correction=energy");
     if (noise.rope_rotated && c->by_scales == KVR_BY_SCALES_EXACT)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "correction %s: codec '%s' quantizes keys before RoPE, which then mixes "
-                        "the errors of two channels; use correction taylor, flat or energy",
+                        "the errors of two channels; use correction=taylor, flat or energy",
                         c->name, codec->text);
     return KVR_OK;
 }

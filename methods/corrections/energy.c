@@ -75,8 +75,8 @@ static void energy_apply(const struct kvr_correction_job *job)
 
 const struct kvr_correction kvr_correction_energy = {
     .name = "energy",
-    .title =
-        "makes mean and variance of a segment's scores those of unquantized keys, for any codec",
+    .title = "restores the mean and the variance that a segment's attention scores have with "
+             "unquantized keys; for any codec",
     .measures = true,
     .moments = 2,
     .prepare = energy_prepare,

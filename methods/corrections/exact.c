@@ -35,8 +35,8 @@ static void exact_apply(const struct kvr_correction_job *job)
 
 const struct kvr_correction kvr_correction_exact = {
     .name = "exact",
-    .title = "exact term for uniform errors: sum over channels of log(sinh(a) / a), a = query * "
-             "scale / 2",
+    .title = "subtracts the exact bias of uniformly distributed key errors: sum over channels of "
+             "log(sinh(a) / a), a = query * scale / 2",
     .apply = exact_apply,
     .by_scales = KVR_BY_SCALES_EXACT,
 };

@@ -40,7 +40,7 @@ static void flat_apply(const struct kvr_correction_job *job)
 
 const struct kvr_correction kvr_correction_flat = {
     .name = "flat",
-    .title = "correction taylor, averaged over the keys of a segment",
+    .title = "subtracts the bias of correction taylor, averaged over the keys of a segment",
     .moments = 1,
     .prepare = flat_prepare,
     .apply = flat_apply,

@@ -96,7 +96,9 @@ static void taylor_apply(const struct kvr_correction_job *job)
 
 const struct kvr_correction kvr_correction_taylor = {
     .name = "taylor",
-    .title = "second-order term for uniform errors: sum over channels of (query * scale)^2 / 24",
+    .title =
+        "subtracts the second-order bias of uniformly distributed key errors: sum over channels of "
+        "(query * scale)^2 / 24",
     .apply = taylor_apply,
     .by_scales = KVR_BY_SCALES_TAYLOR,
 };

@@ -13,8 +13,9 @@ enum kvr_status kvr_calibration_check(const char *option, const char *value)
 {
     if (strlen(value) > KVR_CALIBRATION_PATH || strpbrk(value, ",|+()= "))
         return kvr_fail(KVR_EINVAL,
-                        "%s '%s': need a path of at most %d characters, without blanks and ,|+()=",
-                        option, value, KVR_CALIBRATION_PATH);
+                        "%s '%s' has %zu characters; need a path of at most %d characters, without "
+                        "blanks and ,|+()=",
+                        option, value, strlen(value), KVR_CALIBRATION_PATH);
     return KVR_OK;
 }
 

@@ -54,14 +54,16 @@ static enum kvr_status take(const char *path, int at, char *text, enum kvr_side 
     if (!*text)
         return KVR_OK;
     if (!read_line(text, 16, &line, row) || line.n != n)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s:%d: need k or v, a layer index, and %d ascending levels from -1 to 1",
-                        path, at, n);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s:%d: need k or v, a layer index, and %d ascending levels from -1 to 1, found '%.*s'",
+            path, at, n, (int)strcspn(text, "\r\n"), text);
     ++*lines;
     if (line.side != side || line.layer != place->layer)
         return KVR_OK;
     if (*found)
-        return kvr_fail(KVR_EFORMAT, "%s:%d: layer %d is listed twice", path, at, place->layer);
+        return kvr_fail(KVR_EFORMAT, "%s:%d: layer %d is listed twice for %s", path, at,
+                        place->layer, side == KVR_K ? "keys" : "values");
     *found = true;
     memcpy(level, row, (size_t)n * sizeof *level);
     return KVR_OK;
@@ -83,11 +85,14 @@ enum kvr_status kvr_level_table_read(const char *path, enum kvr_side side,
         return kvr_fail_prefix(st, "levels");
     while (st == KVR_OK && getline(&text, &size, f) >= 0)
         st = take(path, ++at, text, side, place, n, level, &lines, &found);
-    if (st == KVR_OK && (!found || lines != 2 * place->n_layers))
+    if (st == KVR_OK && lines != 2 * place->n_layers)
         st = kvr_fail(KVR_EFORMAT,
                       "%s: the file has %d lines of levels; a model of %d layers needs two lines "
                       "per layer, for keys and for values",
                       path, lines, place->n_layers);
+    else if (st == KVR_OK && !found)
+        st = kvr_fail(KVR_EFORMAT, "%s: none of the %d lines has the levels of %s in layer %d",
+                      path, lines, side == KVR_K ? "keys" : "values", place->layer);
     free(text);
     fclose(f);
     return st;

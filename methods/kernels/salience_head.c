@@ -104,8 +104,10 @@ static enum kvr_status take_first(struct kvr_salience_head *s, const struct kvr_
     if (st == KVR_OK) {
         s->hidden = t.shape[0];
         st = s->hidden > 0 ? make_room(s)
-                           : kvr_fail(KVR_EFORMAT, "%s: tensor 'fc1.weight' has no hidden units",
-                                      kvr_st_path(f));
+                           : kvr_fail(KVR_EFORMAT,
+                                      "%s: tensor 'fc1.weight' has shape [0, %lld], need at least "
+                                      "1 row (hidden unit)",
+                                      kvr_st_path(f), (long long)s->inputs);
     }
     if (st == KVR_OK)
         st = get(f, "fc1.bias", 1, &s->hidden, &t, &b);
@@ -131,7 +133,10 @@ static enum kvr_status take_second(struct kvr_salience_head *s, const struct kvr
         s->outputs = t.shape[0];
         st = s->outputs > 0
                  ? KVR_OK
-                 : kvr_fail(KVR_EFORMAT, "%s: tensor 'fc2.weight' has no outputs", kvr_st_path(f));
+                 : kvr_fail(
+                       KVR_EFORMAT,
+                       "%s: tensor 'fc2.weight' has shape [0, %lld], need at least 1 row (output)",
+                       kvr_st_path(f), (long long)s->hidden);
     }
     if (st == KVR_OK) {
         st = get(f, "fc2.bias", 1, &s->outputs, &t, &b);
@@ -154,11 +159,16 @@ static enum kvr_status check_finite(const struct kvr_salience_head *s, const str
 {
     for (int64_t i = 0; i < (s->inputs + 2) * s->hidden; i++)
         if (!isfinite(s->w1[i]))
-            return kvr_fail(KVR_ENAN, "%s: a weight is %g; weights must be finite", kvr_st_path(f),
+            return kvr_fail(KVR_ENAN, "%s: tensor '%s' contains %g; weights must be finite",
+                            kvr_st_path(f),
+                            i < s->inputs * s->hidden         ? "fc1.weight"
+                            : i < (s->inputs + 1) * s->hidden ? "fc1.bias"
+                                                              : "fc2.weight",
                             (double)s->w1[i]);
     return isfinite(s->b2)
                ? KVR_OK
-               : kvr_fail(KVR_ENAN, "%s: tensor 'fc2.bias' is NaN or infinite", kvr_st_path(f));
+               : kvr_fail(KVR_ENAN, "%s: the mean of tensor 'fc2.bias' is %g, need a finite value",
+                          kvr_st_path(f), s->b2);
 }
 
 static enum kvr_status read_file(struct kvr_salience_head *s, const char *which)

@@ -32,11 +32,14 @@ struct adaptive_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct adaptive_opts, sink, 3, 1, 4096, "sink frames"),
+    KVR_OPT_INT(
+        struct adaptive_opts, sink, 3, 1, 4096,
+        "number of sink frames, which stay in the cache; at first the video's first frames"),
     KVR_OPT_INT(struct adaptive_opts, recent, 3, 1, 4096,
                 "number of newest latent frames that stay in the cache, besides sinks"),
     KVR_OPT_FLOAT(struct adaptive_opts, threshold, 0.2, -2, 2,
-                  "cosine similarity below which a sink frame is replaced; -2 means never"),
+                  "a new frame replaces the least similar sink frame if their cosine similarity is "
+                  "below this; -2 means never"),
     { 0 },
 };
 

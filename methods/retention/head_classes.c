@@ -50,18 +50,22 @@ struct classes_opts {
 static const char *const rule_names[] = { "forcing", "dummy", NULL };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_ENUM(struct classes_opts, rule, FORCING, rule_names, "classification rule"),
+    KVR_OPT_ENUM(
+        struct classes_opts, rule, FORCING, rule_names,
+        "rule that classifies heads: as in Forcing-KV (forcing) or as in Dummy Forcing (dummy)"),
     KVR_OPT_STRING(struct classes_opts, map, KVR_HEAD_MAP_ONLINE,
-                   "file with one letter per head, or `online` to classify heads by the attention "
-                   "of the first chunks"),
+                   "file with one line per layer and one letter per head (for rule=forcing s: "
+                   "static, d: dynamic; for rule=dummy f: first frames, n: newest chunk, x: newest "
+                   "frames), or `online` to classify heads by the attention of the second chunk"),
     KVR_OPT_FLOAT(struct classes_opts, alpha, 0.8, 0, 1,
-                  "for rule=forcing: a head is static if at least this share of its attention is "
-                  "on nearby frames"),
+                  "for rule=forcing: a head is static if at least this share of the head's "
+                  "attention outside the sink is on the current chunk and the frame before it"),
     KVR_OPT_FLOAT(struct classes_opts, ratio, 0.33, 0, 1,
                   "for rule=forcing: fraction of a frame's segments (option segments) that dynamic "
                   "heads keep"),
-    KVR_OPT_FLOAT(struct classes_opts, dummy, 0.5, 0, 1,
-                  "for rule=dummy: share of a layer's heads that keep only the newest frame"),
+    KVR_OPT_FLOAT(
+        struct classes_opts, dummy, 0.5, 0, 1,
+        "for rule=dummy: share of a layer's heads that keep only the `last` newest frames"),
     KVR_OPT_INT(struct classes_opts, sink, 1, 0, 4096,
                 "number of first latent frames that stay in the cache (sink)"),
     KVR_OPT_INT(struct classes_opts, last, 1, 1, 4096,

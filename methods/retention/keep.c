@@ -84,19 +84,24 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct keep_opts, recent, 3, 0, 4096,
                 "number of newest latent frames that always stay in the cache"),
     KVR_OPT_ENUM(struct keep_opts, unit, TOKEN, unit_names,
-                 "unit of eviction, which is kept or dropped as a whole"),
+                 "what is kept or dropped as a whole: a token, a latent frame or a chunk"),
     KVR_OPT_ENUM(struct keep_opts, scope, LAYER, scope_names,
-                 "whether each layer or each head chooses the tokens that it keeps"),
+                 "whether all heads of a layer keep the same tokens (layer) or each head chooses "
+                 "its own (head)"),
     KVR_OPT_BOOL(struct keep_opts, beyond, true,
                  "whether kept tokens stay visible outside the attention window"),
     KVR_OPT_INT(struct keep_opts, queries, 50, 0, 1 << 20,
                 "number of queries per chunk that score tokens, for query=spread and query=newest; "
                 "0 means all"),
-    KVR_OPT_INT(struct keep_opts, seed, 0, 0, 1 << 30, "score=random: seed"),
-    KVR_OPT_INT(struct keep_opts, pool, 1, 1, 255,
-                "for score=attention_window and redundancy: pooling width in tokens"),
-    KVR_OPT_FLOAT(struct keep_opts, lambda, 0.07, 0, 1,
-                  "for score=redundancy: weight of attention against redundancy"),
+    KVR_OPT_INT(struct keep_opts, seed, 0, 0, 1 << 30,
+                "seed of random scores (score=random) and of random weights (head=drawn)"),
+    KVR_OPT_INT(
+        struct keep_opts, pool, 1, 1, 255,
+        "for score=attention_window and redundancy: odd number of neighbouring tokens over whose "
+        "scores a token's score is the maximum"),
+    KVR_OPT_FLOAT(
+        struct keep_opts, lambda, 0.07, 0, 1,
+        "for score=redundancy: weight of attention; the weight of redundancy is 1 - lambda"),
     KVR_OPT_ENUM(struct keep_opts, layers, EACH, layers_names,
                  "whether each layer uses its own scores (each) or all layers use those of the "
                  "last layer (last)"),
@@ -105,8 +110,9 @@ static const struct kvr_opt options[] = {
         "queries of the newest chunk that score tokens: `queries` of them, evenly spaced (spread) "
         "or the newest (newest); or all of its newest frame (frame) or of the chunk (chunk)"),
     KVR_OPT_ENUM(struct keep_opts, weight, KVR_PLACE_NONE, weight_names,
-                 "for score=redundancy: function of a token's position that multiplies its score"),
-    KVR_OPT_INT(struct keep_opts, power, 3, 1, 100, "weight=polynomial, convex: exponent"),
+                 "for score=redundancy: function of a token's position by which the token's score "
+                 "is multiplied"),
+    KVR_OPT_INT(struct keep_opts, power, 3, 1, 100, "for weight=polynomial and convex: exponent"),
     KVR_OPT_STRING(struct keep_opts, head, KVR_SALIENCE_AUTO,
                    "for score=salience: weight file of the salience head, `auto` (bundled) or "
                    "`drawn` (random)"),
@@ -127,8 +133,10 @@ static enum kvr_status check(const void *opts)
         return kvr_fail(KVR_EINVAL, "pool %d: must be odd, since the window is centred on a token",
                         o->pool);
     if (!(o->frames > 0) && !o->tokens && !(o->share > 0))
-        return kvr_fail(KVR_EINVAL,
-                        "frames, tokens and share are all 0: one of them must set the budget");
+        return kvr_fail(
+            KVR_EINVAL,
+            "the options frames, tokens and share are all 0; one of them must set the budget of "
+            "kept tokens");
     if (o->heads == ADAPTIVE && (o->scope != HEAD || o->unit != TOKEN))
         return kvr_fail(KVR_EINVAL,
                         "heads=adaptive needs scope=head and unit=token, not scope=%s and unit=%s",

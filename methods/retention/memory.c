@@ -54,19 +54,21 @@ static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct memory_opts, rule, SINKS, rule_names,
                  "where means of dropped frames are stored: in the sink frames (sinks) or in two "
                  "extra frames (frames)"),
-    KVR_OPT_INT(struct memory_opts, sink, 3, 1, 4096, "first frames"),
+    KVR_OPT_INT(struct memory_opts, sink, 3, 1, 4096,
+                "number of first latent frames that stay in the cache (sink)"),
     KVR_OPT_INT(struct memory_opts, recent, 3, 1, 4096,
                 "number of newest latent frames that stay in the cache, besides the current chunk"),
     KVR_OPT_FLOAT(struct memory_opts, rate, 0.001, 0, 1,
-                  "for rule=sinks: update rate of the running mean"),
+                  "for rule=sinks: weight of a dropped frame in the updated running mean"),
     KVR_OPT_FLOAT(struct memory_opts, slow, 0.01, 0, 1,
-                  "for rule=frames: update rate of the slow running mean"),
+                  "for rule=frames: weight of dropped tokens in the updated slow running mean"),
     KVR_OPT_FLOAT(struct memory_opts, fast, 0.1, 0, 1,
-                  "for rule=frames: update rate of the fast running mean"),
+                  "for rule=frames: weight of dropped tokens in the updated fast running mean"),
     KVR_OPT_ENUM(struct memory_opts, state, F32, state_names, "data type of the stored means"),
     KVR_OPT_INT(struct memory_opts, row, 0, 0, 1 << 20,
-                "tokens per row of a latent frame; 0 means 52 for Wan's frames of 1560 tokens, "
-                "else the divisor that makes a frame most nearly square"),
+                "number of tokens per row of a latent frame, a divisor of the frame's tokens; 0 "
+                "means 52 for Wan's frames of 1560 tokens, else the divisor that makes the frame "
+                "most nearly square"),
     { 0 },
 };
 
@@ -432,7 +434,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_memory = {
     .name = "memory",
-    .title = "running means of dropped frames, with sinks and the newest frames",
+    .title = "keeps sinks, the newest frames and running means of dropped frames",
     .options = options,
     .opts_size = sizeof(struct memory_opts),
     .unit = KVR_UNIT_TOKEN,

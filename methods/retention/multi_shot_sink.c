@@ -33,10 +33,11 @@ static enum kvr_status check(const void *opts)
     const struct shot_opts *o = opts;
 
     if (2 * o->sink >= o->frames)
-        return kvr_fail(KVR_EINVAL,
-                        "sink %d: a window of %d frames is too small for two sinks and one newest "
-                        "frame; raise frames or lower sink",
-                        o->sink, o->frames);
+        return kvr_fail(
+            KVR_EINVAL,
+            "frames is %d, but must be at least %d: the window must hold two sinks of %d "
+            "frames (option sink) and one newest frame; raise frames or lower sink",
+            o->frames, 2 * o->sink + 1, o->sink);
     return KVR_OK;
 }
 

@@ -61,8 +61,9 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64,
                 "for veil heads: number of latent frames that are pooled into one block"),
     KVR_OPT_INT(struct pyramid_opts, row, 0, 0, 1 << 20,
-                "for veil heads: tokens per row of a latent frame; 0 means 52 for Wan's frames of "
-                "1560 tokens, else the divisor that makes a frame most nearly square"),
+                "for veil heads: number of tokens per row of a latent frame, a divisor of the "
+                "frame's tokens; 0 means 52 for Wan's frames of 1560 tokens, else the divisor that "
+                "makes the frame most nearly square"),
     { 0 },
 };
 

@@ -134,8 +134,8 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     if (past < chunk)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "replay: the window of %d frames is too small, need at least two chunks of %lld frames",
-            o->frames, (long long)chunk);
+            "replay: frames is %d, need at least %lld: two chunks of %lld latent frames", o->frames,
+            2 * (long long)chunk, (long long)chunk);
     if (!state->n) {
         const size_t n = 2 * (size_t)(past * S) * width * sizeof(kvr_bf16);
 

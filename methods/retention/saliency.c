@@ -27,9 +27,10 @@ static const struct kvr_opt options[] = {
         struct saliency_opts, retained, 0.45, 0, 1,
         "fraction of the frames in the coarse tier to keep, multiplied by the layer's budget "
         "factor"),
-    KVR_OPT_ENUM(struct saliency_opts, fill, FILL_AUTO, fill_names,
-                 "what replaces dropped frames: zero, drop (nothing) or auto (zero in the @study "
-                 "reading, drop in the intended one)"),
+    KVR_OPT_ENUM(
+        struct saliency_opts, fill, FILL_AUTO, fill_names,
+        "what replaces dropped frames: zeros (zero), the frame's mean (pooled), nothing (drop), "
+        "or zeros in the @study reading and nothing in the intended reading (auto)"),
     { 0 },
 };
 

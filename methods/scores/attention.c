@@ -76,14 +76,15 @@ static void rate_causal(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_attention_sum = {
     .name = "attention_sum",
-    .title = "tokens with the largest sum of attention from all queries since they were written",
+    .title =
+        "tokens with the largest sum of attention from all queries since the token was written",
     .memory = 1,
     .columns = true,
     .rate = rate_sum,
 };
 const struct kvr_score kvr_score_attention_mean = {
     .name = "attention_mean",
-    .title = "tokens with the largest mean attention from all queries since they were written",
+    .title = "tokens with the largest mean attention from all queries since the token was written",
     .memory = 1,
     .columns = true,
     .rate = rate_mean,
@@ -103,7 +104,8 @@ const struct kvr_score kvr_score_attention_window = {
 };
 const struct kvr_score kvr_score_attention_causal = {
     .name = "attention_causal",
-    .title = "tokens with the largest attention weights from queries of their own and later chunks",
+    .title = "tokens with the largest attention weights from queries of the token's own and later "
+             "chunks",
     .memory = 2,
     .columns = true,
     .rate = rate_causal,

@@ -101,7 +101,8 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_expected = {
     .name = "expected",
-    .title = "expected attention from queries distributed like the newest chunk's",
+    .title = "tokens with the largest expected attention from queries distributed like the newest "
+             "chunk's",
     .all_keys = true,
     .all_values = true,
     .queries = true,

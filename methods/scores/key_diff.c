@@ -51,7 +51,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_key_diff = {
     .name = "key_diff",
-    .title = "keys least similar to their chunk's mean",
+    .title = "tokens whose keys are least similar to the mean key of their chunk",
     .memory = 1,
     .keys = true,
     .rate = rate,

@@ -120,7 +120,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_redundancy = {
     .name = "redundancy",
-    .title = "attention received minus the key's similarity to the other keys",
+    .title = "tokens with the largest received attention minus similarity of the key to other keys",
     .columns = true,
     .all_keys = true,
     .rate = rate,

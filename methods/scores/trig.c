@@ -136,7 +136,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_trig = {
     .name = "trig",
-    .title = "expected attention from the mean query before RoPE",
+    .title = "tokens with the largest expected attention from the mean query before RoPE",
     .all_keys = true,
     .queries = true,
     .undoes_rope = true,

@@ -222,8 +222,8 @@ static enum kvr_status alone(const struct kvr_stage_job *job, float *x, struct k
 {
     (void)x, (void)out;
     return kvr_fail(KVR_EUNSUPPORTED,
-                    "stage %s codes keys and values jointly: it must be the only stage of both "
-                    "pipelines, on the CPU",
+                    "stage %s codes keys and values jointly: it must be the only stage of the key "
+                    "codec and of the value codec, and runs only on the CPU",
                     job->stage->name);
 }
 
@@ -268,9 +268,11 @@ static enum kvr_status take_text(const json_t *doc, const char *key, char *out, 
 {
     const char *text = json_string_value(json_object_get(doc, key));
 
-    if (!text || strlen(text) >= n)
+    if (!text)
+        return kvr_fail(KVR_EFORMAT, "%s is missing or not a text", key);
+    if (strlen(text) >= n)
         return kvr_fail(KVR_EFORMAT, "%s has %zu characters, at most %zu are allowed", key,
-                        text ? strlen(text) : 0, n - 1);
+                        strlen(text), n - 1);
     strcpy(out, text);
     return KVR_OK;
 }
@@ -282,14 +284,15 @@ static enum kvr_status take_option(struct script *s, int i, const json_t *o)
     const double min = json_number_value(json_object_get(o, "min"));
     const double max = json_number_value(json_object_get(o, "max"));
 
-    if (i == MAX_OPTIONS)
-        return kvr_fail(KVR_EFORMAT, "the method has too many options: at most %d are allowed",
-                        MAX_OPTIONS);
     KVR_TRY(take_text(o, "name", s->opt_name[i], sizeof s->opt_name[i]));
     KVR_TRY(take_text(o, "help", s->opt_help[i], sizeof s->opt_help[i]));
-    if (!(min <= def && def <= max) || (whole && !(min >= INT32_MIN && max <= INT32_MAX)))
-        return kvr_fail(KVR_EFORMAT, "option '%s': its default %g is not within %g..%g",
+    if (!(min <= def && def <= max))
+        return kvr_fail(KVR_EFORMAT, "option '%s': the default %g is not within %g..%g",
                         s->opt_name[i], def, min, max);
+    if (whole && !(min >= INT32_MIN && max <= INT32_MAX))
+        return kvr_fail(KVR_EFORMAT,
+                        "option '%s': the range %g..%g exceeds that of 32-bit integers, %d..%d",
+                        s->opt_name[i], min, max, INT32_MIN, INT32_MAX);
     s->option[i] = (struct kvr_opt){
         .name = s->opt_name[i],
         .type = whole ? KVR_OPT_T_INT : KVR_OPT_T_FLOAT,
@@ -311,6 +314,9 @@ static enum kvr_status take_description(struct script *s, const json_t *doc)
     KVR_TRY(take_text(doc, "title", s->title, sizeof s->title));
     KVR_TRY(take_text(doc, "paper", s->paper, sizeof s->paper));
     KVR_TRY(take_text(doc, "version", s->version, sizeof s->version));
+    if (json_array_size(options) > MAX_OPTIONS)
+        return kvr_fail(KVR_EFORMAT, "the method has %zu options, at most %d are allowed",
+                        json_array_size(options), MAX_OPTIONS);
     for (size_t i = 0; i < json_array_size(options); i++)
         KVR_TRY(take_option(s, (int)i, json_array_get(options, i)));
     return KVR_OK;
@@ -356,8 +362,9 @@ static enum kvr_status query(struct script *s)
     KVR_TRY(kvr_talk_start(&t, s->path, "describe", &text));
     kvr_talk_end(&t);
     doc = json_loads(text, 0, NULL);
+    st = doc ? take_description(s, doc)
+             : kvr_fail(KVR_EFORMAT, "the description is not JSON: '%.60s'", text);
     free(text);
-    st = doc ? take_description(s, doc) : kvr_fail(KVR_EFORMAT, "printed nothing readable");
     if (st == KVR_OK)
         fill(s, json_array_size(json_object_get(doc, "options")));
     json_decref(doc);

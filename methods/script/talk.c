@@ -89,7 +89,9 @@ static enum kvr_status fail_exited(struct kvr_talk *t)
     if (got > 0 && WIFEXITED(status))
         return kvr_fail(KVR_EIO, "the Python process exited with status %d before it answered",
                         WEXITSTATUS(status));
-    return kvr_fail(KVR_EIO, "the Python process closed its connection to kvreel without exiting");
+    return kvr_fail(
+        KVR_EIO, "the Python process closed the connection to kvreel, but did not exit within %d s",
+        ROUNDS * ROUND_US / 1000000);
 }
 
 static enum kvr_status send_all(struct kvr_talk *t, const void *p, size_t n)
@@ -129,8 +131,10 @@ static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64
     const size_t length = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 1;
 
     if (n < 0 || n > LONGEST)
-        return kvr_fail(KVR_EFORMAT, "the Python process sent a malformed answer: the length of "
-                                     "its text is below 0 or above 64 KiB");
+        return kvr_fail(
+            KVR_EFORMAT,
+            "the Python process sent a malformed answer: a text of %lld bytes, need 0..%d",
+            (long long)n, LONGEST);
     KVR_TRY(receive(t, text, length));
     text[length] = 0;
     for (char *c = text; *c; c++) /* joined to one line */
@@ -165,8 +169,12 @@ static enum kvr_status receive_parts(struct kvr_talk *t, struct kvr_dev *dev, co
                                             : n[i] >= 0 && (size_t)n[i] <= reply->most - all;
 
         if (!fits && reply->exactly[i])
-            return kvr_fail(KVR_EFORMAT, "the method returned %lld bytes, need exactly %zu",
-                            (long long)n[i], reply->n_exactly[i]);
+            return kvr_fail(KVR_EFORMAT, "the method returned %lld bytes of %s, need exactly %zu",
+                            (long long)n[i],
+                            i == 0   ? "keys"
+                            : i == 1 ? "values"
+                                     : "state",
+                            reply->n_exactly[i]);
         if (!fits)
             return kvr_fail(
                 KVR_EFORMAT,
@@ -206,7 +214,7 @@ enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
     enum kvr_status st;
 
     if (!t->pid)
-        return kvr_fail(KVR_EIO, "the Python process failed at an earlier call");
+        return kvr_fail(KVR_EIO, "the Python process ended after the failure of an earlier call");
     KVR_TRY(send_all(t, head, sizeof head));
     for (int i = 0; i < KVR_TALK_PARTS; i++)
         KVR_TRY(send_all(t, m->part[i], m->n[i]));
@@ -236,13 +244,16 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
         rc = poll(&ready, 1, START_MS);
     while (rc < 0 && errno == EINTR);
     if (rc == 0)
-        return kvr_fail(KVR_EFORMAT, "the Python file was not loaded within %d s", START_MS / 1000);
+        return kvr_fail(KVR_EFORMAT, "the Python file was not loaded within the limit of %d s",
+                        START_MS / 1000);
     KVR_TRY(receive(t, head, sizeof head));
     if (head[0] != SAID_OK)
         return receive_failure(t, head[0], head[4], KVR_EFORMAT);
     if (head[4] < 0 || head[4] > LONGEST)
-        return kvr_fail(KVR_EFORMAT, "the Python process sent a malformed answer: the length of "
-                                     "its text is below 0 or above 64 KiB");
+        return kvr_fail(
+            KVR_EFORMAT,
+            "the Python process sent a malformed answer: a text of %lld bytes, need 0..%d",
+            (long long)head[4], LONGEST);
     text = calloc(1, (size_t)head[4] + 1);
     if (!text)
         return kvr_fail(KVR_ENOMEM, "out of memory while allocating the Python process's answer");

@@ -27,10 +27,12 @@ static const char *const refresh_names[] = { "every_call", "on_growth", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct saliency_opts, recent, 0.25, 0, 1,
-                  "share of newest frames in the recent tier, multiplied by the budget factor"),
+                  "share of frames, the newest ones, in the tier `recent`; multiplied by the "
+                  "layer's budget factor"),
     KVR_OPT_FLOAT(
         struct saliency_opts, important, 0, 0, 1,
-        "share of older frames in the fine tier, multiplied by the budget factor; 0 means none"),
+        "share of older frames, those of highest saliency, in the tier `important`; multiplied by "
+        "the layer's budget factor; 0 means none"),
     KVR_OPT_FLOAT(struct saliency_opts, delta_weight, 0.7, 0, 1e6,
                   "weight of a frame's change from the previous frame in its saliency score"),
     KVR_OPT_FLOAT(struct saliency_opts, recency_weight, 0.3, 0, 1e6,
@@ -103,7 +105,7 @@ static size_t saliency_side_bytes(const void *opts, const struct kvr_study_count
 
 const struct kvr_tiers kvr_tiers_saliency = {
     .name = "saliency",
-    .title = "newest, important and other frames in separate tiers",
+    .title = "newest frames, most salient frames and other frames in separate tiers",
     .options = options,
     .opts_size = sizeof(struct saliency_opts),
     .n_tiers = 3,

@@ -53,7 +53,7 @@ static int span_together(const void *opts)
 
 const struct kvr_tiers kvr_tiers_span = {
     .name = "span",
-    .title = "encodes several chunks as one block; until then they stay unquantized",
+    .title = "encodes several chunks as one block; chunks of an incomplete block stay unquantized",
     .options = options,
     .opts_size = sizeof(struct span_opts),
     .n_tiers = 2,

@@ -222,7 +222,7 @@ START_TEST(another_map)
 
     open_kit(&t, &small, "was", NULL, 0, false);
     ck_assert_int_eq(kvr_layer_commit(&t.layer, keys, values, 0, CHUNK), KVR_EFORMAT);
-    ck_assert_msg(strstr(kvr_error(), "need 3 letters of wav") != NULL, "%s", kvr_error());
+    ck_assert_msg(strstr(kvr_error(), "need 3 letters out of 'wav'") != NULL, "%s", kvr_error());
     close_kit(&t);
 }
 END_TEST

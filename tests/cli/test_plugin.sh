@@ -108,7 +108,7 @@ exits 2 "a text file" --plugin sweep.yaml list methods
 says "is no shared object" 'not a shared object'
 head -c 3000 "$center" >cut.so
 exits 2 "a file cut short" --plugin cut.so list methods
-says "is said to be" 'cut off'
+says "is said to be" 'is truncated'
 exits 2 "a folder" --plugin . list methods
 exits 2 "no such file" --plugin nowhere.so list methods
 says "is named" 'nowhere\.so: No such file'

@@ -173,7 +173,7 @@ static const struct {
     { spoil_stage_title, KVR_EINVAL, "title" },
     { spoil_stage_taken, KVR_EINVAL, "'hadamard' exists already" },
     { spoil_stage_was_taken, KVR_EINVAL, "a former name of stage 'raw'" },
-    { spoil_stage_twice, KVR_EINVAL, "'dig' comes twice" },
+    { spoil_stage_twice, KVR_EINVAL, "'dig' is listed twice" },
     { spoil_stage_kind, KVR_EINVAL, "77" },
     { spoil_transform, KVR_EINVAL, "needs a function transform() for the CPU" },
     { spoil_encode, KVR_EINVAL, "encode" },

@@ -31,8 +31,8 @@ struct trq_opts {
                     "number of channels of a head that share a scale, a multiple of 8"),           \
         KVR_OPT_INT(                                                                               \
             struct trq_opts, unit, 0, 0, 1 << 30,                                                  \
-            "tokens that count as a frame; 0 means a latent frame, or the block if a latent "      \
-            "frame's size is unknown")
+            "number of tokens that are coded as one frame; 0 means the tokens of a latent frame, " \
+            "or of the whole block if that number is unknown")
 static const struct kvr_opt options[] = { TRQ_OPTIONS, { 0 } };
 static const struct kvr_opt heads_options[] = {
     TRQ_OPTIONS,
@@ -78,10 +78,12 @@ static enum kvr_status check(const struct kvr_stage_job *job)
         return kvr_fail(KVR_EINVAL, "bits is %d and anchor is %d: each must be 2, 4 or 8", o->bits,
                         o->anchor);
     if (fine & (fine - 1) || (fine && fine < o->bits))
-        return kvr_fail(KVR_EINVAL, "fine is %d: must be 2, 4 or 8, and at least bits, %d", fine,
-                        o->bits);
+        return kvr_fail(
+            KVR_EINVAL,
+            "fine is %d bits: must be 2, 4 or 8, and at least the value of option bits, %d", fine,
+            o->bits);
     if (fine && job->shape.n_heads > TRQ_MAX_HEADS)
-        return kvr_fail(KVR_EINVAL, "the model has %d KV heads, at most %d are supported",
+        return kvr_fail(KVR_EINVAL, "the model has %d KV heads per layer, at most %d are supported",
                         job->shape.n_heads, TRQ_MAX_HEADS);
     if (o->group % 8 || job->shape.head_dim % o->group)
         return kvr_fail(KVR_EINVAL,
@@ -241,7 +243,7 @@ KVR_CODED_CUDA(trq)
 
 const struct kvr_stage kvr_stage_trq = {
     KVR_CODED_STAGE(trq),
-    .title = "the first frame, then each frame's difference from the decoded previous frame",
+    .title = "codes the first frame, then each frame's difference from the decoded previous frame",
     .check = check,
     /* no noise model covers two kinds of scales and clamped zero points */
     .noise = kvr_noise_measured,

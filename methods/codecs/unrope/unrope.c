@@ -18,8 +18,9 @@ struct unrope_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct unrope_opts, row, 0, 0, 1 << 20,
-                "tokens per row of a latent frame; 0 means 52 for Wan's frames of 1560 tokens, "
-                "else the divisor that makes a frame most nearly square"),
+                "number of tokens per row of a latent frame, a divisor of the frame's tokens; 0 "
+                "means 52 for Wan's frames of 1560 tokens, else the divisor that makes the frame "
+                "most nearly square"),
     { 0 }
 };
 
@@ -62,8 +63,8 @@ static struct unrope unrope_of(const struct kvr_stage_job *job, int row)
 static enum kvr_status check(const struct kvr_stage_job *job)
 {
     if (job->side == KVR_V)
-        return kvr_fail(KVR_EINVAL,
-                        "stage unrope applies to keys only: values have no rotary embedding");
+        return kvr_fail(KVR_EINVAL, "stage unrope applies to keys only: values have no rotary "
+                                    "embedding; remove it from the codec of values");
     if (job->shape.head_dim / 2 > UNROPE_MAX_PAIRS)
         return kvr_fail(KVR_EUNSUPPORTED, "head_dim is %d, at most %d is supported",
                         job->shape.head_dim, 2 * UNROPE_MAX_PAIRS);
@@ -187,7 +188,7 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_unrope = {
     .name = "unrope",
-    .title = "rotates keys back to before RoPE",
+    .title = "undoes the RoPE rotation of keys, so that they are quantized before RoPE",
     .kind = KVR_STAGE_SHIFT,
     .options = options,
     .opts_size = sizeof(struct unrope_opts),
