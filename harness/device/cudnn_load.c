@@ -117,8 +117,11 @@ static enum kvr_status load_named_library(void **library)
     if (!kvr_stream_emulated() || dlsym(*library, "kvr_on_the_emulated_device"))
         return KVR_OK;
     kvr_cudnn_unload(library);
-    return kvr_fail(KVR_EUNSUPPORTED,
-                    "cuDNN: the kernels are emulated on the CPU, but %s needs a GPU", env);
+    return kvr_fail(
+        KVR_EUNSUPPORTED,
+        "cuDNN: the kernels are emulated on the CPU, but KVREEL_CUDNN=%s names a library that "
+        "needs a GPU",
+        env);
 }
 
 enum kvr_status kvr_cudnn_load(void **library)
@@ -171,5 +174,5 @@ enum kvr_status kvr_cudnn_symbol(void *library, const char *name, void *function
     *(void **)function = dlsym(library, name);
     return *(void **)function
                ? KVR_OK
-               : kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the library has no function %s", name);
+               : kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the loaded library has no function %s", name);
 }

@@ -77,7 +77,7 @@ static bool begin(struct kvr_gpu_states *g, const char *name, char *why, size_t 
 
     find_all(g);
     if (!g->init || !g->shutdown || !g->by_uuid) {
-        snprintf(why, n, "no NVML: %s has no %s", name,
+        snprintf(why, n, "no NVML: library %s has no function %s", name,
                  !g->init       ? "nvmlInit_v2"
                  : !g->shutdown ? "nvmlShutdown"
                                 : "nvmlDeviceGetHandleByUUID");
@@ -85,7 +85,8 @@ static bool begin(struct kvr_gpu_states *g, const char *name, char *why, size_t 
     }
     rc = g->init();
     if (rc != SUCCESS) {
-        snprintf(why, n, "no NVML: nvmlInit_v2: %s (%d)", g->text ? g->text(rc) : "error", rc);
+        snprintf(why, n, "no NVML: nvmlInit_v2 failed: %s (error %d)",
+                 g->text ? g->text(rc) : "no description", rc);
         return false;
     }
     if (g->version && g->version(version, sizeof version) == SUCCESS && version[0])
@@ -169,12 +170,16 @@ bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, 
 
     *bytes = 0;
     if (!g || g->by_uuid(uuid, &gpu) != SUCCESS || !g->processes) {
-        snprintf(why, n, "NVML: GPU %s not found, or this NVML cannot list its processes", uuid);
+        snprintf(why, n,
+                 g && !g->processes ? "NVML: this driver cannot list the processes of GPU %s"
+                                    : "NVML: GPU %s was not found",
+                 uuid);
         return false;
     }
     rc = g->processes(gpu, &count, list);
     if (rc != SUCCESS) {
-        snprintf(why, n, "NVML: listing processes: %s (%d)", g->text ? g->text(rc) : "error", rc);
+        snprintf(why, n, "NVML: cannot list the processes of GPU %s: %s (error %d)", uuid,
+                 g->text ? g->text(rc) : "no description", rc);
         return false;
     }
     for (unsigned i = 0; i < count; i++)
@@ -183,7 +188,7 @@ bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, 
     if (!own)
         snprintf(why, n, "NVML: process %d is not among the GPU's %u processes", pid, count);
     else if (own->used_bytes == ~0ull)
-        snprintf(why, n, "NVML: the driver does not report memory per process");
+        snprintf(why, n, "NVML: the driver does not report the memory of single processes");
     else
         *bytes = (int64_t)own->used_bytes;
     return *bytes > 0;

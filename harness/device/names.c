@@ -96,7 +96,7 @@ static void write_reply(int to, const char *name)
 enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out)
 {
     struct reply a;
-    int fd[2], status;
+    int fd[2], status = 0, failure;
     ssize_t n;
     pid_t child;
 
@@ -104,6 +104,7 @@ enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out)
     if (pipe(fd) != 0)
         return kvr_fail(KVR_EIO, "device %s: cannot create a pipe: %s", name, strerror(errno));
     child = fork();
+    failure = errno;
     if (child == 0)
         write_reply(fd[1], name);
     close(fd[1]);
@@ -113,10 +114,15 @@ enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out)
     close(fd[0]);
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
+    if (child < 0)
+        return kvr_fail(KVR_EIO, "device %s: cannot start the process that tests this device: %s",
+                        name, strerror(failure));
     if (n != (ssize_t)sizeof a)
-        return kvr_fail(KVR_EIO,
-                        "device %s: the process that tested this device exited without a result",
-                        name);
+        return kvr_fail(
+            KVR_EIO,
+            "device %s: the process that tested this device exited without a result (%s %d)", name,
+            WIFSIGNALED(status) ? "signal" : "exit status",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     if (a.st != KVR_OK)
         return kvr_fail(a.st, "%s", a.error);
     *out = a.words;

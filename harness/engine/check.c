@@ -345,10 +345,11 @@ static enum kvr_status check_all(struct kvr_checker *k)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         KVR_TRY(check_file(k, parts[i].file, parts[i].fn));
     if (k->report->n == 0)
-        return kvr_fail(KVR_ENOTFOUND,
-                        "%s: the folder has no recording: need scheduler.safetensors, "
-                        "forward.safetensors, loop.safetensors or golden.safetensors",
-                        k->dir);
+        return kvr_fail(
+            KVR_ENOTFOUND,
+            "%s: the folder has no recorded tensors to compare: need scheduler.safetensors, "
+            "forward.safetensors, loop.safetensors, golden.safetensors or unipc.safetensors",
+            k->dir);
     return KVR_OK;
 }
 

@@ -30,7 +30,8 @@ static struct kvr_check_entry *new_entry(struct kvr_check_report *r, const char 
 
 static enum kvr_status no_memory(const char *name)
 {
-    return kvr_fail(KVR_ENOMEM, "check: out of memory while allocating the entry of %s", name);
+    return kvr_fail(KVR_ENOMEM, "check: out of memory while allocating the result of tensor %s",
+                    name);
 }
 
 static bool element(const struct kvr_tensor *t, int64_t i, double *out)
@@ -80,7 +81,9 @@ enum kvr_status kvr_check_compare(struct kvr_check_report *r, const char *name, 
         double want, delta;
 
         if (!element(golden, i, &want)) {
-            snprintf(e->note, sizeof e->note, "recorded as %s, not compared",
+            snprintf(e->note, sizeof e->note,
+                     "not compared: the recorded tensor has type %s, need F64, F32, F16, BF16, "
+                     "I64, I32 or U8",
                      kvr_dtype_name(golden->dtype));
             return KVR_OK;
         }
@@ -95,8 +98,8 @@ enum kvr_status kvr_check_compare(struct kvr_check_report *r, const char *name, 
     if (e->rel_l2 <= tol->rel_l2 && e->max_abs <= tol->max_abs)
         e->status = KVR_CHECK_OK;
     else
-        snprintf(e->note, sizeof e->note, "allowed: relative L2 %g, absolute %g", tol->rel_l2,
-                 tol->max_abs);
+        snprintf(e->note, sizeof e->note, "allowed: relative L2 %g, absolute difference %g",
+                 tol->rel_l2, tol->max_abs);
     return KVR_OK;
 }
 

@@ -143,11 +143,11 @@ static enum kvr_status given_noise(void *ctx, int chunk, int step, int frame0, i
     const struct loop *l = ctx;
 
     if (step >= 0)
-        return kvr_fail(
-            KVR_EINVAL,
-            "check: chunk %d needs noise between denoising steps, but the recording contains only "
-            "initial noise; record a model with the UniPC sampler, which adds none",
-            chunk);
+        return kvr_fail(KVR_EINVAL,
+                        "check: chunk %d needs noise between denoising steps, but the recorded "
+                        "tensors contain only initial noise; record a model with the UniPC "
+                        "sampler, which adds none",
+                        chunk);
     memcpy(dst, l->noise + frame0 * frame_elems, (size_t)(n_frames * frame_elems) * sizeof *dst);
     return KVR_OK;
 }
@@ -256,10 +256,11 @@ static enum kvr_status run_loops(struct kvr_checker *k)
     KVR_TRY(kvr_st_get(k->file, "noise", &noise));
     n = kvr_tensor_count(&noise);
     if (noise.dtype != KVR_F32 || n < k->chunk_elems || n % k->chunk_elems)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s: tensor 'noise' must be F32 and a whole number of chunks of %lld values",
-            kvr_st_path(k->file), (long long)k->chunk_elems);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor 'noise' has %lld values of type %s, need F32 and a positive "
+                        "multiple of %lld values (one chunk)",
+                        kvr_st_path(k->file), (long long)n, kvr_dtype_name(noise.dtype),
+                        (long long)k->chunk_elems);
     base.noise = noise.data;
     base.n_chunks = (int)(n / k->chunk_elems);
     KVR_TRY(kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO,
@@ -488,7 +489,8 @@ enum kvr_status kvr_check_unipc(struct kvr_checker *k)
         KVR_TRY(check_solver_table(k, name));
         KVR_TRY(check_solver_run(k, name));
         if (!is_solver_input(name) && !kvr_check_has(k->report, name))
-            KVR_TRY(kvr_check_note(k->report, name, KVR_CHECK_UNKNOWN, "unknown to the engine"));
+            KVR_TRY(kvr_check_note(k->report, name, KVR_CHECK_UNKNOWN,
+                                   "not compared: the engine computes no tensor of this name"));
     }
     return KVR_OK;
 }

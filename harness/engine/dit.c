@@ -518,9 +518,10 @@ static enum kvr_status check_pass(const struct kvr_dit *d, const struct kvr_pass
     if (pass->frame0 < 0 || !(pass->shift >= 0) ||
         pass->frame0 + pass->shift > MAX_FRAMES - pass->n_frames)
         return kvr_fail(KVR_EINVAL,
-                        "dit: frames %d..%d, shifted by %g frames for their shot, need RoPE "
-                        "positions outside 0..%d",
+                        "dit: latent frames %d..%d, shifted by %g frames for the shot, have RoPE "
+                        "positions %g..%g, need 0..%d",
                         pass->frame0, pass->frame0 + pass->n_frames - 1, pass->shift,
+                        pass->frame0 + pass->shift, pass->frame0 + pass->n_frames - 1 + pass->shift,
                         MAX_FRAMES - 1);
     if (!d->has_prompt)
         return kvr_fail(KVR_EINVAL, "dit: a prompt must be set before the first forward pass");

@@ -319,8 +319,10 @@ static enum kvr_status run_trial_fused(const struct trial *t)
 
     KVR_TRY(run_fused(&t->g->base, t->m, &how, 1, &t->l, &y, &done));
     return done ? KVR_OK
-                : kvr_fail(KVR_EUNSUPPORTED,
-                           "gemm: the device has no fused kernel for this matrix product");
+                : kvr_fail(
+                      KVR_EUNSUPPORTED,
+                      "gemm: the device has no fused kernel for a matrix product of %lld x %d x %d",
+                      (long long)t->m, t->l->n, t->l->k);
 }
 
 static enum kvr_status run_trial(const struct trial *t)

@@ -65,16 +65,24 @@ static enum kvr_status read_tolerances(struct golden *g)
     return st;
 }
 
-static enum kvr_status fail_mismatch(const struct golden *g, const char *name, const char *want)
+/* Reports a tensor of the wrong type or shape. `want` is the shape that this model needs. */
+static enum kvr_status fail_mismatch(const struct golden *g, const char *name,
+                                     const struct kvr_tensor *t, enum kvr_dtype type,
+                                     const char *want)
 {
-    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' of the recording must be %s",
-                    kvr_st_path(g->k.file), name, want);
+    char have[96];
+
+    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' is %s %s, this model needs %s %s",
+                    kvr_st_path(g->k.file), name, kvr_dtype_name(t->dtype),
+                    kvr_shape_text(t->shape, t->n_dims, have, sizeof have), kvr_dtype_name(type),
+                    want);
 }
 
 static enum kvr_status read_tensors(struct golden *g)
 {
     const struct kvr_model_config *c = g->k.c;
     const int F = c->frames_per_chunk;
+    char want[160];
     char *path = kvr_path_join(g->k.dir, "golden.safetensors");
     enum kvr_status st;
 
@@ -86,19 +94,23 @@ static enum kvr_status read_tensors(struct golden *g)
     KVR_TRY(kvr_st_get(g->k.file, "prompt_tokens", &g->tokens));
     KVR_TRY(kvr_st_get(g->k.file, "noise", &g->noise));
     KVR_TRY(kvr_st_get(g->k.file, "frames", &g->frames));
+    snprintf(want, sizeof want, "[prompts, %d]", c->text_len);
     if (g->tokens.dtype != KVR_I64 || g->tokens.n_dims != 2 || g->tokens.shape[1] != c->text_len)
-        return fail_mismatch(g, "prompt_tokens", "I64 [prompts, text_len]");
+        return fail_mismatch(g, "prompt_tokens", &g->tokens, KVR_I64, want);
+    snprintf(want, sizeof want, "[%lld, chunks, %d, %d, %d, %d, %d]", (long long)g->tokens.shape[0],
+             c->n_steps, F, c->in_dim, c->latent_h, c->latent_w);
     if (g->noise.dtype != KVR_F32 || g->noise.n_dims != 7 ||
         g->noise.shape[0] != g->tokens.shape[0] || g->noise.shape[2] != c->n_steps ||
         g->noise.shape[3] != F || g->noise.shape[4] != c->in_dim ||
         g->noise.shape[5] != c->latent_h || g->noise.shape[6] != c->latent_w)
-        return fail_mismatch(g, "noise",
-                             "F32 [prompts, chunks, steps, frames, C, H, W] of this model");
+        return fail_mismatch(g, "noise", &g->noise, KVR_F32, want);
+    snprintf(want, sizeof want, "[%lld, %lld, %d, %d, %d]", (long long)g->tokens.shape[0],
+             (long long)g->noise.shape[1] * F, c->in_dim, c->latent_h, c->latent_w);
     if (g->frames.dtype != KVR_F32 || g->frames.n_dims != 5 ||
         g->frames.shape[0] != g->tokens.shape[0] || g->frames.shape[1] != g->noise.shape[1] * F ||
         g->frames.shape[2] != c->in_dim || g->frames.shape[3] != c->latent_h ||
         g->frames.shape[4] != c->latent_w)
-        return fail_mismatch(g, "frames", "F32 [prompts, frames, C, H, W] of this model");
+        return fail_mismatch(g, "frames", &g->frames, KVR_F32, want);
     g->n_prompts = (int)g->tokens.shape[0];
     g->n_chunks = (int)g->noise.shape[1];
     return KVR_OK;
@@ -144,7 +156,11 @@ static enum kvr_status run_prompt(struct golden *g)
 
     for (int i = 0; i < g->k.c->text_len; i++) {
         if (tokens[i] < 0 || tokens[i] >= g->k.c->n_vocabulary)
-            return fail_mismatch(g, "prompt_tokens", "ids of the vocabulary");
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: tensor 'prompt_tokens': prompt %d has token id %lld at position "
+                            "%d, which is not in the vocabulary: need 0..%d",
+                            kvr_st_path(g->k.file), g->index, (long long)tokens[i], i,
+                            g->k.c->n_vocabulary - 1);
         ids[i] = (int)tokens[i];
     }
     KVR_TRY(kvr_model_embed(g->k.m, ids, g->k.c->text_len, g->prompt.p));

@@ -58,7 +58,7 @@ enum kvr_status kvr_lm_open(struct kvr_lm **out, struct kvr_dev *dev, struct kvr
 
     if (!kvr_model_is_lm(m))
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "lm: the model is a video model; this workload needs a language model");
+                        "lm: a video model was given; this workload needs a language model");
     if (!kvr_dev_in_host(dev))
         return kvr_fail(KVR_EUNSUPPORTED,
                         "lm: language models run only on the CPU: other devices have no kernels "

@@ -60,7 +60,8 @@ static enum kvr_status check_metadata(const struct loader *l)
                         kvr_weights_format_name(kvr_weights_format(l->w->file)));
     KVR_TRY(kvr_gguf_text(g, "general.architecture", &name));
     if (name.n != 5 || memcmp(name.text, "llama", 5) != 0)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: architecture is '%.*s', need 'llama'", path,
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: metadata general.architecture is '%.*s', need 'llama'", path,
                         (int)(name.n < 40 ? name.n : 40), name.text);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (kvr_gguf_has(g, foreign[i]))
@@ -86,13 +87,18 @@ static enum kvr_status find(struct loader *l, const char *name, int64_t n, int64
                             const struct kvr_weight **out)
 {
     const struct kvr_weight *t = kvr_weights_find(l->w->file, name);
+    const int n_dims = k ? 2 : 1;
+    char have[96], want[96];
 
     if (!t)
         return kvr_fail(KVR_ENOTFOUND, "%s: tensor '%s' is missing", kvr_weights_path(l->w->file),
                         name);
-    if (t->n_dims != (k ? 2 : 1) || t->shape[0] != n || (k && t->shape[1] != k))
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has the wrong shape, need [%lld, %lld]",
-                        kvr_weights_path(l->w->file), name, (long long)n, (long long)(k ? k : 1));
+    if (t->n_dims != n_dims || t->shape[0] != n || (k && t->shape[1] != k))
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s' has shape %s, the model's config.json requires %s",
+                        kvr_weights_path(l->w->file), name,
+                        kvr_shape_text(t->shape, t->n_dims, have, sizeof have),
+                        kvr_shape_text((int64_t[]){ n, k }, n_dims, want, sizeof want));
     l->n_used++;
     *out = t;
     return KVR_OK;
@@ -103,8 +109,9 @@ static enum kvr_status read_floats(struct loader *l, const struct kvr_weight *t,
     KVR_TRY(kvr_weight_f32(t, 0, t->n, to));
     for (int64_t i = 0; i < t->n; i++)
         if (!isfinite(to[i]))
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': element %lld is NaN or infinite",
-                            kvr_weights_path(l->w->file), t->name, (long long)i);
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: tensor '%s' contains %g at element %lld; weights must be finite",
+                            kvr_weights_path(l->w->file), t->name, (double)to[i], (long long)i);
     return KVR_OK;
 }
 

@@ -121,7 +121,11 @@ static enum kvr_status read_pairs(struct kvr_lora *a)
         KVR_TRY(parse(path, t->name, &name, &half));
         KVR_TRY(add(a, name, half, t));
     }
-    return a->n ? KVR_OK : kvr_fail(KVR_EFORMAT, "%s: the file contains no LoRA adapter", path);
+    return a->n ? KVR_OK
+                : kvr_fail(KVR_EFORMAT,
+                           "%s: the file contains no LoRA adapter (tensors NAME.lora_A.weight and "
+                           "NAME.lora_B.weight)",
+                           path);
 }
 
 static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
@@ -134,7 +138,7 @@ static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
         /* add() creates no pair without a factor */
         assert(p->half[A] || p->half[B]);
         if (!p->half[A] || !p->half[B])
-            return kvr_fail(KVR_EFORMAT, "%s: LoRA tensor '%s' has no matching %s", path,
+            return kvr_fail(KVR_EFORMAT, "%s: LoRA tensor '%s' has no matching %s tensor", path,
                             p->half[p->half[A] ? A : B]->name, p->half[A] ? "lora_B" : "lora_A");
         if (!rank)
             rank = (int)p->half[A]->shape[0];

@@ -446,7 +446,7 @@ static enum kvr_status find_lora(struct paths *p, const char *dir, const struct 
         return kvr_fail(KVR_EINVAL,
                         "%s: adapter %s: a LoRA adapter needs a video model with trained weights; "
                         "these weights are %s",
-                        dir, use->lora, c->is_lm ? "a language model's" : "drawn");
+                        dir, use->lora, c->is_lm ? "a language model's" : "random");
     if (!use->lora && !c->lora.file)
         return KVR_OK;
     p->lora = use->lora ? strdup(use->lora) : kvr_path_join(dir, c->lora.file);
@@ -490,13 +490,13 @@ static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
     else if (use->decoder != KVR_DECODER_VAE)
         return kvr_fail(KVR_EINVAL,
                         "%s: decoder %s decodes only latents of Wan's VAE, but this model "
-                        "generates none or has random weights",
+                        "generates no such latents or has random weights",
                         dir, kvr_decoder_names[use->decoder]);
     else if (use->decoder_compute != KVR_F32 && !m->config.random_weights)
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: decoder_compute %s needs latents of Wan's VAE, but this model generates none", dir,
-            kvr_compute_word(use->decoder_compute));
+        return kvr_fail(KVR_EINVAL,
+                        "%s: decoder_compute %s needs latents of Wan's VAE, but this model "
+                        "generates no such latents",
+                        dir, kvr_compute_word(use->decoder_compute));
     if (lacks_decoder(m) && !use->plan)
         return kvr_fail(KVR_ENOTFOUND,
                         "%s: decoder %s needs one of the files %s and %s; neither was found", dir,
@@ -778,8 +778,9 @@ enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n
     const float *tokens = m->tokens.t.data, *positions = m->positions.t.data;
 
     if (!c->n_vocabulary)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "model: has no vocabulary, so a prompt must be given as an embedding");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "model: this model has no vocabulary, so a prompt must be given as an embedding");
     if (n_ids != c->text_len)
         return kvr_fail(KVR_EINVAL, "model: the prompt has %d token ids, need exactly %d", n_ids,
                         c->text_len);

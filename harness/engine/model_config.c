@@ -24,7 +24,8 @@ static enum kvr_status number_at(const struct reader *r, const char *key, const 
     double x;
 
     if (!json_is_number(v))
-        return kvr_fail(KVR_EFORMAT, "%s: %s[%d]: need a number", r->path, key, i);
+        return kvr_fail(KVR_EFORMAT, "%s: %s[%d] is not a number, need %g..%g", r->path, key, i, lo,
+                        hi);
     x = json_number_value(v);
     if (!(x >= lo && x <= hi))
         return kvr_fail(KVR_EFORMAT, "%s: %s[%d]: %g is not within %g..%g", r->path, key, i, x, lo,
@@ -62,7 +63,7 @@ static enum kvr_status array_of(const struct reader *r, const char *key, size_t 
 
     KVR_TRY(kvr_json_array(r->root, r->path, key, &v));
     if (json_array_size(v) < lo || json_array_size(v) > hi)
-        return kvr_fail(KVR_EFORMAT, "%s: %s has %zu entries, need %zu..%zu", r->path, key,
+        return kvr_fail(KVR_EFORMAT, "%s: %s has %zu elements, need %zu..%zu", r->path, key,
                         json_array_size(v), lo, hi);
     *out = v;
     return KVR_OK;
@@ -91,6 +92,8 @@ static enum kvr_status choice(const struct reader *r, const char *key, const cha
                               int *out)
 {
     const char *text = NULL, *near;
+    char list[160] = "";
+    int n = 0;
 
     KVR_TRY(kvr_json_string_opt(r->root, r->path, key, &text));
     if (!text)
@@ -101,8 +104,11 @@ static enum kvr_status choice(const struct reader *r, const char *key, const cha
             return KVR_OK;
         }
     near = kvr_nearest(text, names);
-    return kvr_fail(KVR_EFORMAT, "%s: %s: unknown value \"%.40s\"; did you mean \"%s\"?", r->path,
-                    key, text, near ? near : names[0]);
+    for (int i = 0; names[i] && n < (int)sizeof list; i++)
+        n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", i ? ", " : "", names[i]);
+    return kvr_fail(KVR_EFORMAT,
+                    "%s: %s: unknown value \"%.40s\"; did you mean \"%s\"? Allowed: %s", r->path,
+                    key, text, near ? near : names[0], list);
 }
 
 static enum kvr_status read_sizes(const struct reader *r, struct kvr_model_config *c)
@@ -147,8 +153,10 @@ static enum kvr_status read_patch(const struct reader *r, struct kvr_model_confi
     c->patch_h = (int)patch[1];
     c->patch_w = (int)patch[2];
     if (c->latent_h % c->patch_h || c->latent_w % c->patch_w)
-        return kvr_fail(KVR_EFORMAT, "%s: patch_size %d x %d does not divide the latent %d x %d",
-                        r->path, c->patch_h, c->patch_w, c->latent_h, c->latent_w);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: patch_size %d x %d does not divide the latent's %d x %d (height x width)", r->path,
+            c->patch_h, c->patch_w, c->latent_h, c->latent_w);
     return KVR_OK;
 }
 
@@ -245,7 +253,7 @@ static enum kvr_status read_vocabulary(const struct reader *r, struct kvr_model_
         const json_t *word = json_array_get(v, i);
 
         if (!json_is_string(word))
-            return kvr_fail(KVR_EFORMAT, "%s: vocabulary[%zu]: need a string", r->path, i);
+            return kvr_fail(KVR_EFORMAT, "%s: vocabulary[%zu] is not a string", r->path, i);
         c->vocabulary[i] = strdup(json_string_value(word));
         if (!c->vocabulary[i])
             return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %zu words", r->path, n);
@@ -421,8 +429,9 @@ enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *pa
     memset(c, 0, sizeof *c);
     KVR_TRY(kvr_json_load(&root, path));
     r.root = root;
-    st = json_is_object(root) ? kvr_model_config_fill(root, path)
-                              : kvr_fail(KVR_EFORMAT, "%s: need a JSON object", path);
+    st = json_is_object(root)
+             ? kvr_model_config_fill(root, path)
+             : kvr_fail(KVR_EFORMAT, "%s: the file does not contain a JSON object", path);
     if (st == KVR_OK)
         st = read_all(&r, c);
     json_decref(root);

@@ -178,6 +178,8 @@ bool kvr_schedule_is_list(const char *text)
 enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name)
 {
     struct named list;
+    char names[256] = "";
+    int n = 0;
 
     if (strcmp(name, kvr_schedule_names[0]) == 0)
         return KVR_OK;
@@ -189,11 +191,15 @@ enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name
             put(c, &named[i]);
             return KVR_OK;
         }
+    for (int i = 0; kvr_schedule_names[i] && n < (int)sizeof names; i++)
+        n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", i ? ", " : "",
+                      kvr_schedule_names[i]);
     if (!parse_list(name, &list))
         return kvr_fail(KVR_EINVAL,
-                        "schedule '%s': need a named schedule, or decreasing timesteps of at most "
-                        "1000 (1000-750-500-250), with an optional shift (5:1000-750-500-250)",
-                        name);
+                        "schedule '%s': need a named schedule (%s), or 1..%d decreasing timesteps "
+                        "of at most 1000 (1000-750-500-250), with an optional timestep shift "
+                        "(5:1000-750-500-250)",
+                        name, names, KVR_MAX_STEPS);
     list.shift = list.shift > 0 ? list.shift : c->timestep_shift;
     put(c, &list);
     return KVR_OK;

@@ -192,7 +192,7 @@ enum kvr_status kvr_tune_keep(struct kvr_tune *t, const char *what, int choice, 
 
 const char *kvr_tune_words(struct kvr_tune *t)
 {
-    snprintf(t->words, sizeof t->words, "%s: %d known, %d measured%s%s",
+    snprintf(t->words, sizeof t->words, "%s: %d matrix products known, %d measured%s%s",
              t->path ? t->path : "no cache folder", t->n - t->n_kept, t->n_kept,
              *t->why ? "; " : "", t->why);
     return t->words;

@@ -6,7 +6,7 @@
  *         choice = ...;                                        measured
  *         kvr_tune_keep(t, "4680x1536x1536 bf16 bias", choice, us);
  *     }
- *     puts(kvr_tune_words(t));                                 "FILE: 12 known, 1 measured"
+ *     puts(kvr_tune_words(t));               "FILE: 12 matrix products known, 1 measured"
  *     kvr_tune_close(&t);
  *
  * The autotuning file is a text file in kvreel's cache folder. The first line of the autotuning

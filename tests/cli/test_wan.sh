@@ -117,8 +117,8 @@ for how in first second off; do
     KVREEL_CUBLASLT=${kvreel%/*}/tests/plugins/fake_blaslt.so XDG_CACHE_HOME=$work/tuned exits 0 "a run with products to choose, $how" \
         run "$work/little.yaml" --db "$work/tuned-$how.db" --out "$work/o" -q --set device=emulated --set compute=bf16 --set autotune="$flag"
 done
-check "measured at first" grep -qE "^$work/tuned/kvreel/autotune-[0-9a-f]{16}.txt: 0 known, [1-9][0-9]* measured$" <(tuned first)
-check "then known" grep -qE ": [1-9][0-9]* known, 0 measured$" <(tuned second)
+check "measured at first" grep -qE "^$work/tuned/kvreel/autotune-[0-9a-f]{16}.txt: 0 matrix products known, [1-9][0-9]* measured$" <(tuned first)
+check "then known" grep -qE ": [1-9][0-9]* matrix products known, 0 measured$" <(tuned second)
 check "not where it is turned off" test -z "$(tuned off)"
 check "the file names the device and the library" grep -qE '^kvreel autotune 1; emulated.*; driver .*; cuBLASLt stand-in; kvreel ' <(cat "$work"/tuned/kvreel/autotune-*.txt)
 

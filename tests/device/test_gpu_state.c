@@ -56,10 +56,10 @@ START_TEST(why_nothing_can_be_asked)
     ck_assert_ptr_null(open_library("/nowhere/libnvidia-ml.so.1"));
     ck_assert_msg(strstr(why, "no NVML: ") == why && strstr(why, "/nowhere/"), "%s", why);
     ck_assert_ptr_null(open_library("tests/plugins/no_export.so"));
-    ck_assert_msg(strstr(why, "has no nvmlInit_v2"), "%s", why);
+    ck_assert_msg(strstr(why, "has no function nvmlInit_v2"), "%s", why);
     setenv("KVR_TEST_GPU", "no driver", 1);
     ck_assert_ptr_null(open_library("tests/plugins/fake_nvml.so"));
-    ck_assert_str_eq(why, "no NVML: nvmlInit_v2: Driver Not Loaded (9)");
+    ck_assert_str_eq(why, "no NVML: nvmlInit_v2 failed: Driver Not Loaded (error 9)");
     unsetenv("KVR_TEST_GPU");
     ck_assert(!kvr_gpu_sample(NULL, "emulated-0", &s));
 }

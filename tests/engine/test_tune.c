@@ -66,7 +66,8 @@ START_TEST(kept)
     ck_assert(kvr_tune_find(t, "4x5x6 bf16", &choice) && choice == 2);
     ck_assert(kvr_tune_find(t, "7x8x9 bf16", &choice) && choice == KVR_TUNE_OWN);
     ck_assert(!kvr_tune_find(t, "7x8x9", &choice));
-    ck_assert_ptr_nonnull(strstr(kvr_tune_words(t), "below/file.txt: 3 known, 0 measured"));
+    ck_assert_ptr_nonnull(
+        strstr(kvr_tune_words(t), "below/file.txt: 3 matrix products known, 0 measured"));
     ck_assert_ptr_null(strstr(kvr_tune_words(t), "again"));
     kvr_tune_close(&t);
 }
@@ -110,7 +111,7 @@ START_TEST(measured_again)
     t = opened("a card; driver 1; library 2"); /* the new choice has replaced the whole file */
     ck_assert(kvr_tune_find(t, "7x8x9 bf16", &choice) && choice == 1);
     ck_assert(!kvr_tune_find(t, "4x5x6 bf16", &choice));
-    ck_assert_ptr_nonnull(strstr(kvr_tune_words(t), ": 1 known, 0 measured"));
+    ck_assert_ptr_nonnull(strstr(kvr_tune_words(t), ": 1 matrix products known, 0 measured"));
     kvr_tune_close(&t);
 }
 END_TEST
@@ -144,7 +145,7 @@ START_TEST(nowhere)
     unsetenv("HOME");
     ck_assert_int_eq(kvr_tune_open(&t, NULL, "a card"), KVR_OK);
     ck_assert_int_eq(kvr_tune_keep(t, "4x5x6 bf16", 3, 1.5), KVR_OK);
-    ck_assert_str_eq(kvr_tune_words(t), "no cache folder: 0 known, 1 measured");
+    ck_assert_str_eq(kvr_tune_words(t), "no cache folder: 0 matrix products known, 1 measured");
     kvr_tune_close(&t);
 }
 END_TEST
@@ -274,12 +275,12 @@ START_TEST(known_from_the_file)
 
     rig_open(&r, true);
     ck_assert_int_eq(kvr_linear_prepare_end(r.l, M, KVR_LINEAR_ROUNDED), KVR_OK);
-    ck_assert_ptr_nonnull(strstr(kvr_gemm_tuned(r.g), ": 0 known, 1 measured"));
+    ck_assert_ptr_nonnull(strstr(kvr_gemm_tuned(r.g), ": 0 matrix products known, 1 measured"));
     rig_close(&r);
     memcpy(before, now, sizeof before);
     rig_open(&r, true);
     ck_assert_int_eq(kvr_linear_prepare_end(r.l, M, KVR_LINEAR_ROUNDED), KVR_OK);
-    ck_assert_ptr_nonnull(strstr(kvr_gemm_tuned(r.g), ": 1 known, 0 measured"));
+    ck_assert_ptr_nonnull(strstr(kvr_gemm_tuned(r.g), ": 1 matrix products known, 0 measured"));
     ck_assert(memcmp(before, now, sizeof before) == 0);
     run_once(&r);
     ck_assert_int_eq(now[1] - before[1], 1);
@@ -326,7 +327,7 @@ START_TEST(one_launch_or_two)
     rig_open(&r, true);
     ck_assert(kvr_gemm_fuses(r.g));
     ck_assert_msg(kvr_linear_prepare_end(r.l, M, KVR_LINEAR_ADDED) == KVR_OK, "%s", kvr_error());
-    ck_assert_ptr_nonnull(strstr(kvr_gemm_tuned(r.g), ": 0 known, 2 measured"));
+    ck_assert_ptr_nonnull(strstr(kvr_gemm_tuned(r.g), ": 0 matrix products known, 2 measured"));
     rig_close(&r);
     snprintf(command, sizeof command,
              "sed -i 's/ added apart = [01] / added apart = %d /' %s/kvreel/autotune-*.txt && "
@@ -335,7 +336,7 @@ START_TEST(one_launch_or_two)
     ck_assert_int_eq(system(command), 0);
     rig_open(&r, true);
     ck_assert_int_eq(kvr_linear_prepare_end(r.l, M, KVR_LINEAR_ADDED), KVR_OK);
-    ck_assert_ptr_nonnull(strstr(kvr_gemm_tuned(r.g), ": 2 known, 0 measured"));
+    ck_assert_ptr_nonnull(strstr(kvr_gemm_tuned(r.g), ": 2 matrix products known, 0 measured"));
     with.in.x = r.x.p;
     sum = r.y.p;
     kvr_dev_zero(r.dev, sum, r.y.n_bytes);

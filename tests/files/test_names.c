@@ -179,7 +179,7 @@ START_TEST(bad_indexes)
     write_one("m-1.safetensors", "a", 1);
     index_refused("{}", "weight_map");
     index_refused("{\"weight_map\": {}}", "no tensors");
-    index_refused("{\"weight_map\": {\"a\": 1}}", "is not a file name");
+    index_refused("{\"weight_map\": {\"a\": 1}}", "is not a string with a file name");
     index_refused("{\"weight_map\": {\"a\": \"../m-1.safetensors\"}}", "in the index's folder");
     index_refused("{\"weight_map\": {\"a\": \"/etc/passwd\"}}", "in the index's folder");
     index_refused("{\"weight_map\": {\"a\": \"m-3.safetensors\"}}", "m-3.safetensors");

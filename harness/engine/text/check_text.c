@@ -55,6 +55,8 @@ static bool is_integers(const struct kvr_tensor *t)
 
 static enum kvr_status read_texts(struct kvr_st *f, const struct row *r, int dim, struct texts *t)
 {
+    char ids[96], mask[96];
+
     KVR_TRY(kvr_st_get(f, r->ids, &t->ids));
     KVR_TRY(kvr_st_get(f, r->mask, &t->mask));
     KVR_TRY(kvr_st_get(f, r->out, &t->out));
@@ -62,12 +64,22 @@ static enum kvr_status read_texts(struct kvr_st *f, const struct row *r, int dim
     t->len = (int)t->ids.shape[1];
     t->dim = dim;
     if (!is_integers(&t->ids) || !is_integers(&t->mask) ||
-        kvr_tensor_count(&t->ids) != kvr_tensor_count(&t->mask) || t->out.dtype != KVR_F32 ||
-        kvr_tensor_count(&t->out) != kvr_tensor_count(&t->ids) * dim)
+        kvr_tensor_count(&t->ids) != kvr_tensor_count(&t->mask))
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: tensor '%s' is %s %s and tensor '%s' is %s %s, need integers [texts, length] of "
+            "the same number",
+            kvr_st_path(f), r->ids, kvr_dtype_name(t->ids.dtype),
+            kvr_shape_text(t->ids.shape, t->ids.n_dims, ids, sizeof ids), r->mask,
+            kvr_dtype_name(t->mask.dtype),
+            kvr_shape_text(t->mask.shape, t->mask.n_dims, mask, sizeof mask));
+    if (t->out.dtype != KVR_F32 || kvr_tensor_count(&t->out) != kvr_tensor_count(&t->ids) * dim)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensors '%s' and '%s' must be integers [texts, length], '%s' must be "
-                        "F32 with %d values per token",
-                        kvr_st_path(f), r->ids, r->mask, r->out, dim);
+                        "%s: tensor '%s' has %lld values of type %s, need F32 and %lld values "
+                        "(%d for each of the %lld tokens of '%s')",
+                        kvr_st_path(f), r->out, (long long)kvr_tensor_count(&t->out),
+                        kvr_dtype_name(t->out.dtype), (long long)kvr_tensor_count(&t->ids) * dim,
+                        dim, (long long)kvr_tensor_count(&t->ids), r->ids);
     return KVR_OK;
 }
 
@@ -181,8 +193,9 @@ static enum kvr_status check_file(struct kvr_check_report *r, const char *dir, c
     for (int i = 0; i < 2; i++)
         there[i] = path[i] && kvr_path_exists(path[i]);
     if (st == KVR_OK && !there[0] && !there[1])
-        st = kvr_check_note(r, "umt5_golden.safetensors", KVR_CHECK_NOT_BUILT,
-                            "the folder has no text encoder");
+        st = kvr_check_note(
+            r, "umt5_golden.safetensors", KVR_CHECK_NOT_BUILT,
+            "the folder has no text encoder (umt5.safetensors, or models_t5*.pth or .safetensors)");
     if (st == KVR_OK && (there[0] || there[1])) {
         st = kvr_dev_open_named(&dev, how && how->device ? how->device : "cpu");
         if (st == KVR_OK)

@@ -183,13 +183,16 @@ static enum kvr_status hash_rows(struct kvr_embedding *e)
 static enum kvr_status check_tensor(struct kvr_embedding *e, const char *path, const char *tensor)
 {
     const struct kvr_tensor *t = &e->rows;
+    char have[96];
 
     KVR_TRY(kvr_st_get_shaped(e->file, tensor, 2, (int64_t[]){ -1, -1 }, &e->rows));
     if ((t->dtype != KVR_F32 && t->dtype != KVR_BF16) || t->shape[0] < 1 || t->shape[1] < 1 ||
         t->shape[0] > 1 << 16 || t->shape[1] > 1 << 16)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s': need F32 or BF16 of shape [tokens, dim], each 1 to 65536",
-                        path, tensor);
+                        "%s: tensor '%s' is %s %s, need F32 or BF16 of shape [tokens, dim], each "
+                        "1 to 65536",
+                        path, tensor, kvr_dtype_name(t->dtype),
+                        kvr_shape_text(t->shape, t->n_dims, have, sizeof have));
     e->n = (int)t->shape[0];
     e->dim = (int)t->shape[1];
     for (int64_t i = 0; i < kvr_tensor_count(t); i++)

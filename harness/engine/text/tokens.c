@@ -24,8 +24,9 @@ enum kvr_status kvr_tokenizer_open(struct kvr_tokenizer **out, const char *path)
     else
         st = kvr_spiece_open(&t->pieces, inside ? inside : path);
     if (st == KVR_OK && (kvr_spiece_unknown(t->pieces) < 0 || kvr_spiece_end(t->pieces) < 0))
-        st = kvr_fail(KVR_EFORMAT, "%s: the tokenizer model has no unknown piece or no end token",
-                      path);
+        st = kvr_fail(KVR_EFORMAT, "%s: the tokenizer model has no %s", path,
+                      kvr_spiece_unknown(t->pieces) < 0 ? "piece for unknown text (<unk>)"
+                                                        : "end token (</s>)");
     free(inside);
     if (st != KVR_OK) {
         kvr_tokenizer_close(&t);

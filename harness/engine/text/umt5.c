@@ -121,13 +121,20 @@ static enum kvr_status check_tensors(struct kvr_umt5 *e)
                                   .n_buckets = (int)table[0] };
     while (s->n_layers < MAX_LAYERS && has_layer(e, s->n_layers))
         KVR_TRY(check_layer(e, s->n_layers++));
-    if (norm[0] != s->dim || s->attention % s->n_heads || s->n_buckets < 4 || s->n_buckets % 4)
+    if (norm[0] != s->dim)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: norm.weight has %lld values, need %d (the width of token_embedding)",
+                        kvr_weights_path(e->file), (long long)norm[0], s->dim);
+    if (s->attention % s->n_heads)
         return kvr_fail(
             KVR_EFORMAT,
-            "%s: norm.weight has %lld values, need the width %d; %d heads must divide the "
-            "attention width %d; %d position buckets, need a positive multiple of 4",
-            kvr_weights_path(e->file), (long long)norm[0], s->dim, s->n_heads, s->attention,
-            s->n_buckets);
+            "%s: the %d attention heads must divide the %d rows of blocks.0.attn.q.weight",
+            kvr_weights_path(e->file), s->n_heads, s->attention);
+    if (s->n_buckets < 4 || s->n_buckets % 4)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: blocks.0.pos_embedding has %d position buckets (rows), need a "
+                        "positive multiple of 4",
+                        kvr_weights_path(e->file), s->n_buckets);
     if (e->own->max_head_dim && s->attention / s->n_heads > e->own->max_head_dim)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: head_dim is %d, this device supports at most %d",
                         kvr_weights_path(e->file), s->attention / s->n_heads, e->own->max_head_dim);
@@ -465,8 +472,10 @@ static enum kvr_status encode(struct work *w, float *out)
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(out[i]))
             return kvr_fail(KVR_ENAN,
-                            "%s: token %lld: the text encoder's output is NaN or infinite",
-                            kvr_weights_path(w->e->file), (long long)(i / w->e->s.dim));
+                            "%s: token %lld: the text encoder's output is %g at value %lld of the "
+                            "token, need a finite number",
+                            kvr_weights_path(w->e->file), (long long)(i / w->e->s.dim),
+                            (double)out[i], (long long)(i % w->e->s.dim));
     return KVR_OK;
 }
 
@@ -481,8 +490,8 @@ static enum kvr_status measure(struct work *w)
             if (t->ids[j] < 0 || t->ids[j] >= w->e->s.vocabulary)
                 return kvr_fail(
                     KVR_EINVAL,
-                    "umt5: text %d token %d has id %d, the vocabulary has %d ids from 0", i, j,
-                    t->ids[j], w->e->s.vocabulary);
+                    "umt5: text %d token %d has id %d, which is not in the vocabulary: need 0..%d",
+                    i, j, t->ids[j], w->e->s.vocabulary - 1);
         w->n += t->n;
         w->longest = t->n > w->longest ? t->n : w->longest;
     }

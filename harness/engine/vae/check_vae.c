@@ -210,11 +210,15 @@ static enum kvr_status check_bf16(struct clip *c, struct kvr_dev *dev, const cha
 static enum kvr_status open_clip(struct clip *c, struct kvr_dev *dev, const char *path,
                                  const struct kvr_tensor *z)
 {
+    char have[96];
+
     if (z->dtype != KVR_F32 || z->n_dims != 4 || z->shape[0] < 1 || z->shape[0] > 1024 ||
         z->shape[2] > 4096 || z->shape[3] > 4096)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%sz' must be F32 of shape [frames, channels, h, w]",
-                        kvr_st_path(c->file), c->name);
+                        "%s: tensor '%sz' is %s %s, need F32 [frames, channels, h, w] with 1..1024 "
+                        "frames, h and w at most 4096",
+                        kvr_st_path(c->file), c->name, kvr_dtype_name(z->dtype),
+                        kvr_shape_text(z->shape, z->n_dims, have, sizeof have));
     c->h = (int)z->shape[2];
     c->w = (int)z->shape[3];
     KVR_TRY(kvr_vae_open(&c->v, dev, KVR_F32, path, c->h, c->w));
@@ -267,6 +271,7 @@ static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *
 {
     static const char in[] = "encoder.image", out[] = "encoder.latent";
     struct kvr_tensor image, latent;
+    char have[96], found[96];
     float *rgb, *z;
     int64_t n, area;
     int scale;
@@ -283,8 +288,11 @@ static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *
         image.shape[1] != scale * latent.shape[1] || image.shape[2] != scale * latent.shape[2] ||
         image.shape[1] > 65536 || image.shape[2] > 65536)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s' must be F32 [3, 16 h, 16 w] to match '%s' [48, h, w]",
-                        kvr_st_path(file), in, out);
+                        "%s: tensor '%s' is %s %s and tensor '%s' has shape %s, need F32 "
+                        "[3, 16 h, 16 w] and shape [48, h, w]",
+                        kvr_st_path(file), in, kvr_dtype_name(image.dtype),
+                        kvr_shape_text(image.shape, image.n_dims, have, sizeof have), out,
+                        kvr_shape_text(latent.shape, latent.n_dims, found, sizeof found));
     n = kvr_tensor_count(&latent);
     area = image.shape[1] * image.shape[2];
     rgb = malloc((size_t)(3 * area + n) * sizeof *rgb);
@@ -343,7 +351,7 @@ static enum kvr_status check_file(struct kvr_check_report *r, const char *dir, c
         find_other(dir, &p.vae);
     if (!kvr_path_exists(p.vae)) {
         st = kvr_check_note(r, "vae_golden.safetensors", KVR_CHECK_NOT_BUILT,
-                            "the folder has no decoder");
+                            "the folder has no decoder, for example Wan2.1_VAE.pth");
         kvr_model_paths_free(&p);
         return st;
     }

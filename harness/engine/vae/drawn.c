@@ -162,8 +162,10 @@ enum kvr_status kvr_decoder_draw(enum kvr_decoder_kind kind, int channels, int b
     enum kvr_status st;
 
     if (!l || (kind == KVR_DECODER_TAEHV && channels != KVR_VAE_CHANNELS))
-        return kvr_fail(KVR_EUNSUPPORTED, "decoder %s: does not support latents of %d channels",
-                        kvr_decoder_names[kind], channels);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "decoder %s: does not support latents of %d channels, need %d%s",
+                        kvr_decoder_names[kind], channels, KVR_VAE_CHANNELS,
+                        kind == KVR_DECODER_TAEHV ? "" : " or 48");
     d = calloc(1, sizeof *d);
     if (!d)
         return kvr_fail(KVR_ENOMEM, "decoder: out of memory");

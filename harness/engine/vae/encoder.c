@@ -282,14 +282,20 @@ bool kvr_vae_encoder_cost(int channels, int latent_h, int latent_w, int n_thread
 static enum kvr_status find_base(struct encoder *e)
 {
     const struct kvr_weight *first = kvr_weights_find(e->file, "encoder.conv1.weight");
+    char have[96];
 
-    if (!first || first->n_dims != 5 || first->shape[0] < 1 || first->shape[0] > 4096 ||
+    if (!first)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: an image as first frame needs a Wan 2.2 encoder, but in this file "
+                        "weight 'encoder.conv1.weight' is missing",
+                        kvr_weights_path(e->file));
+    if (first->n_dims != 5 || first->shape[0] < 1 || first->shape[0] > 4096 ||
         first->shape[1] != PIXELS)
         return kvr_fail(KVR_EFORMAT,
                         "%s: an image as first frame needs a Wan 2.2 encoder, but in this file "
-                        "weight 'encoder.conv1.weight' %s",
+                        "weight 'encoder.conv1.weight' has shape %s, need [1..4096, %d, 3, 3, 3]",
                         kvr_weights_path(e->file),
-                        first ? "does not have the shape [base, 12, 3, 3, 3]" : "is missing");
+                        kvr_shape_text(first->shape, first->n_dims, have, sizeof have), PIXELS);
     e->base = (int)first->shape[0];
     return KVR_OK;
 }

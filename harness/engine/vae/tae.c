@@ -218,16 +218,21 @@ static enum kvr_status find_widths(struct kvr_tae *t)
 {
     static const char *const into[LEVELS] = { "decoder.1.weight", "decoder.8.weight",
                                               "decoder.14.weight", "decoder.20.weight" };
+    char have[96];
 
     for (int i = 0; i < LEVELS; i++) {
         const struct kvr_weight *w = kvr_weights_find(t->file, into[i]);
         const int in = i ? t->width[i - 1] : KVR_VAE_CHANNELS;
 
-        if (!w || w->n_dims != 4 || w->shape[0] < 1 || w->shape[0] > MOST_WIDTH ||
-            w->shape[1] != in)
-            return kvr_fail(KVR_EFORMAT, "%s: not a TAEHV of Wan 2.1: weight '%s' %s",
+        if (!w)
+            return kvr_fail(KVR_EFORMAT, "%s: not a TAEHV of Wan 2.1: weight '%s' is missing",
+                            kvr_weights_path(t->file), into[i]);
+        if (w->n_dims != 4 || w->shape[0] < 1 || w->shape[0] > MOST_WIDTH || w->shape[1] != in)
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: not a TAEHV of Wan 2.1: weight '%s' has shape %s, need "
+                            "[1..%d, %d, 3, 3]",
                             kvr_weights_path(t->file), into[i],
-                            w ? "has another shape" : "is missing");
+                            kvr_shape_text(w->shape, w->n_dims, have, sizeof have), MOST_WIDTH, in);
         t->width[i] = (int)w->shape[0];
     }
     return KVR_OK;

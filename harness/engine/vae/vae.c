@@ -395,19 +395,27 @@ static enum kvr_status find_layout(struct kvr_vae *v)
 {
     const struct kvr_weight *head = kvr_weights_find(v->file, "decoder.head.2.weight");
     const struct kvr_weight *first = kvr_weights_find(v->file, "decoder.conv1.weight");
+    char have[96];
 
-    if (!head || head->n_dims != 5 || head->shape[1] < 1 || head->shape[1] > 4096)
-        return kvr_fail(KVR_EFORMAT, "%s: not a VAE of Wan: weight 'decoder.head.2.weight' %s",
-                        kvr_weights_path(v->file), head ? "has another shape" : "is missing");
+    if (!head || !first)
+        return kvr_fail(KVR_EFORMAT, "%s: not a VAE of Wan: weight 'decoder.%s.weight' is missing",
+                        kvr_weights_path(v->file), head ? "conv1" : "head.2");
+    if (head->n_dims != 5 || head->shape[1] < 1 || head->shape[1] > 4096)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: not a VAE of Wan: weight 'decoder.head.2.weight' has shape %s, need 5 "
+                        "dimensions, the second of 1..4096",
+                        kvr_weights_path(v->file),
+                        kvr_shape_text(head->shape, head->n_dims, have, sizeof have));
     v->base = (int)head->shape[1];
-    if (first && first->n_dims == 5 && first->shape[1] <= 1024)
+    if (first->n_dims == 5 && first->shape[1] <= 1024)
         v->layout = layout_of((int)first->shape[1]);
     if (!v->layout)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: not a VAE of Wan with latents of %d or %d channels: weight "
-                        "'decoder.conv1.weight' %s",
-                        kvr_weights_path(v->file), kvr_vae_2_1.channels, kvr_vae_2_2.channels,
-                        first ? "has another shape" : "is missing");
+                        "%s: not a VAE of Wan: weight 'decoder.conv1.weight' has shape %s, need 5 "
+                        "dimensions, the second of %d or %d (latent channels)",
+                        kvr_weights_path(v->file),
+                        kvr_shape_text(first->shape, first->n_dims, have, sizeof have),
+                        kvr_vae_2_1.channels, kvr_vae_2_2.channels);
     return KVR_OK;
 }
 

@@ -99,7 +99,7 @@ static enum kvr_status open_decoder(struct reader *r)
         r->dec->pkt_timebase = r->stream->time_base;
         err = r->ff->avcodec_open2(r->dec, codec, NULL);
     }
-    return err < 0 ? kvr_av_fail(r->path, "decoder", err) : KVR_OK;
+    return err < 0 ? kvr_av_fail(r->path, "cannot open the decoder", err) : KVR_OK;
 }
 
 /* Returns the pixel aspect ratio. As in players, the container's value takes precedence over the
@@ -123,8 +123,10 @@ static enum kvr_status open_scaler(struct reader *r)
         f->width, f->height, f->format, f->width, f->height, AV_PIX_FMT_RGB24,
         SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_BITEXACT, NULL, NULL, NULL);
     if (!r->sws)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: the video's pixel format cannot be converted to RGB",
-                        r->path);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: the video's pixel format (number %d of FFmpeg) cannot be converted to RGB",
+            r->path, f->format);
     r->ff->sws_setColorspaceDetails(r->sws, coefficients, f->color_range == AVCOL_RANGE_JPEG,
                                     r->ff->sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
                                     1 << 16);

@@ -60,11 +60,11 @@ enum kvr_status kvr_display_of(struct kvr_display *out, const AVStream *stream,
     if (abs(out->xx) + abs(out->xy) == 1 && abs(out->yx) + abs(out->yy) == 1 &&
         abs(out->xx) == abs(out->yy))
         return KVR_OK;
-    return kvr_fail(KVR_EUNSUPPORTED,
-                    "%s: its display matrix %g %g %g %g is not a rotation by a multiple of 90 "
-                    "degrees: rotate the frames first (ffmpeg -i FILE OUT)",
-                    path, m[0] / (double)ONE, m[1] / (double)ONE, m[3] / (double)ONE,
-                    m[4] / (double)ONE);
+    return kvr_fail(
+        KVR_EUNSUPPORTED,
+        "%s: the video's display matrix %g %g %g %g is not a rotation by a multiple of 90 "
+        "degrees: rotate the frames first (ffmpeg -i FILE OUT)",
+        path, m[0] / (double)ONE, m[1] / (double)ONE, m[3] / (double)ONE, m[4] / (double)ONE);
 }
 
 static void rotate(const struct kvr_display *d, const uint8_t *from, int w, int h, uint8_t *to)

@@ -156,7 +156,9 @@ static enum kvr_status open_encoder(struct writer *w, int width, int height, AVR
     int err;
 
     if (!codec)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: this libavcodec has no encoder libx264", w->path);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: this libavcodec has no H.264 encoder: install an FFmpeg with libx264",
+                        w->path);
     w->enc = has_room() ? w->ff->avcodec_alloc_context3(codec) : NULL;
     if (!w->enc)
         return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the encoder", w->path);
@@ -181,7 +183,7 @@ static enum kvr_status open_encoder(struct writer *w, int width, int height, AVR
     w->ff->av_dict_set(&opts, "mbtree", "0", 0);
     err = w->ff->avcodec_open2(w->enc, codec, &opts);
     w->ff->av_dict_free(&opts);
-    return err < 0 ? kvr_av_fail(w->path, "H.264 encoder", err) : KVR_OK;
+    return err < 0 ? kvr_av_fail(w->path, "cannot open the H.264 encoder", err) : KVR_OK;
 }
 
 static enum kvr_status open_scaler(struct writer *w)
@@ -205,7 +207,7 @@ static enum kvr_status open_scaler(struct writer *w)
     w->frame->width = width;
     w->frame->height = height;
     err = w->ff->av_frame_get_buffer(w->frame, 0);
-    return err < 0 ? kvr_av_fail(w->path, "frame", err) : KVR_OK;
+    return err < 0 ? kvr_av_fail(w->path, "cannot allocate a frame", err) : KVR_OK;
 }
 
 static enum kvr_status open_muxer(struct writer *w, int fd)
@@ -282,7 +284,7 @@ static enum kvr_status write_frames(struct writer *w, const struct kvr_frames *f
                 f->width, scale);
         err = w->ff->av_frame_make_writable(w->frame);
         if (err < 0)
-            return kvr_av_fail(w->path, "frame", err);
+            return kvr_av_fail(w->path, "cannot allocate a frame", err);
         w->ff->sws_scale(w->sws, planes, strides, 0, w->enc->height, w->frame->data,
                          w->frame->linesize);
         w->frame->pts = i;

@@ -11,13 +11,13 @@ static enum kvr_status encode(const struct kvr_ffmpeg *ff, const char *path, con
     int err = ff->avcodec_open2(ctx, NULL, NULL);
 
     if (err < 0)
-        return kvr_av_fail(path, "PNG encoder", err);
+        return kvr_av_fail(path, "cannot open the PNG encoder", err);
     frame->format = ctx->pix_fmt;
     frame->width = ctx->width;
     frame->height = ctx->height;
     err = ff->av_frame_get_buffer(frame, 0);
     if (err < 0)
-        return kvr_av_fail(path, "PNG encoder", err);
+        return kvr_av_fail(path, "cannot allocate a frame", err);
     for (int y = 0; y < ctx->height; y++)
         memcpy(frame->data[0] + (size_t)y * (size_t)frame->linesize[0],
                rgb + (size_t)y * (size_t)ctx->width * 3, (size_t)ctx->width * 3);
@@ -25,7 +25,7 @@ static enum kvr_status encode(const struct kvr_ffmpeg *ff, const char *path, con
     if (err >= 0)
         err = ff->avcodec_receive_packet(ctx, pkt);
     if (err < 0)
-        return kvr_av_fail(path, "PNG encoder", err);
+        return kvr_av_fail(path, "cannot encode the picture as PNG", err);
     return kvr_out_save(path, pkt->data, (size_t)pkt->size);
 }
 

@@ -64,7 +64,11 @@ static enum kvr_status choose(char **files, int *n, const char *dir, struct dire
                             dir);
         (*n)++;
     }
-    return *n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "%s: no weight file found in this folder", dir);
+    return *n ? KVR_OK
+              : kvr_fail(KVR_ENOTFOUND,
+                         "%s: the folder has no weight file (.safetensors, "
+                         ".safetensors.index.json, .pt, .pth or .gguf)",
+                         dir);
 }
 
 enum kvr_status kvr_weights_in_folder(char ***out, int *n, const char *dir)

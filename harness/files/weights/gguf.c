@@ -3,6 +3,8 @@
 #include "harness/files/weights/gguf.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,15 +48,25 @@ struct placed {
     uint64_t begin, end;
 };
 
-static enum kvr_status refuse(const struct cursor *c, const char *why)
+__attribute__((format(printf, 2, 3))) static enum kvr_status refuse(const struct cursor *c,
+                                                                    const char *fmt, ...)
 {
+    char why[256];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
     return kvr_fail(KVR_EFORMAT, "%s: GGUF: byte %zu: %s", c->where, c->at, why);
 }
 
 static enum kvr_status skip(struct cursor *c, uint64_t n)
 {
     if (n > c->n - c->at)
-        return refuse(c, "the file ends here (truncated, or a wrong length before it)");
+        return refuse(c,
+                      "%" PRIu64 " bytes are needed, but %zu are left: the file is truncated, or a "
+                      "wrong length precedes this byte",
+                      n, c->n - c->at);
     c->at += n;
     return KVR_OK;
 }
@@ -81,7 +93,8 @@ static enum kvr_status take_name(struct cursor *c, const unsigned char **out, si
 {
     KVR_TRY(take_string(c, out, n));
     if (*n == 0 || *n > MAX_KEY_BYTES || !kvr_is_utf8(*out, *n) || memchr(*out, 0, *n))
-        return refuse(c, "a name that is empty, longer than 1024 bytes, not UTF-8 or holds a NUL");
+        return refuse(c, "a name has %zu bytes, need 1..%d bytes of UTF-8 without NUL", *n,
+                      MAX_KEY_BYTES);
     return KVR_OK;
 }
 
@@ -95,7 +108,10 @@ static enum kvr_status skip_items(struct cursor *c, enum type t, uint64_t n)
 
     if (t != STRING) {
         if (__builtin_mul_overflow(n, (uint64_t)types[t].n_bytes, &n_bytes))
-            return refuse(c, "the size in bytes of an array overflows 64 bits");
+            return refuse(c,
+                          "an array of %" PRIu64
+                          " elements of type %s: the size in bytes overflows 64 bits",
+                          n, types[t].name);
         return skip(c, n_bytes);
     }
     for (uint64_t i = 0; i < n; i++)
@@ -106,6 +122,7 @@ static enum kvr_status skip_items(struct cursor *c, enum type t, uint64_t n)
 
 static enum kvr_status take_value(struct cursor *c, struct value *v)
 {
+    char shown[KVR_PRINTABLE];
     uint64_t type, of;
 
     KVR_TRY(take_name(c, &v->key, &v->n_key));
@@ -117,9 +134,10 @@ static enum kvr_status take_value(struct cursor *c, struct value *v)
         KVR_TRY(take(c, 8, &v->n));
     }
     if (type >= N_TYPES || of >= N_TYPES || of == ARRAY)
-        return refuse(
-            c,
-            "a metadata value of an unknown type, or an array of arrays (types 0 to 12 are read)");
+        return refuse(c, "metadata key '%s': the %s has type %" PRIu64 ", need 0..%d%s",
+                      kvr_printable(shown, v->key, v->n_key),
+                      type == ARRAY ? "array element" : "value", of, N_TYPES - 1,
+                      type == ARRAY ? " except 9 (array)" : "");
     v->type = (enum type)type;
     v->of = (enum type)of;
     v->data = c->bytes + c->at;
@@ -139,7 +157,10 @@ static enum kvr_status take_values(struct cursor *c, struct kvr_gguf *g, uint64_
     char shown[KVR_PRINTABLE];
 
     if (n > MAX_KEYS || n > (c->n - c->at) / 12)
-        return refuse(c, "more metadata keys than the limit of 65536 or than the file can hold");
+        return refuse(c,
+                      "the file declares %" PRIu64
+                      " metadata keys; the limit is %d, and the file has room for %zu",
+                      n, MAX_KEYS, (c->n - c->at) / 12);
     g->values = calloc((size_t)n + 1, sizeof *g->values);
     if (!g->values)
         return kvr_fail(KVR_ENOMEM, "%s: GGUF: out of memory while allocating its metadata",
@@ -156,11 +177,15 @@ static enum kvr_status take_values(struct cursor *c, struct kvr_gguf *g, uint64_
 
 /* --- Tensors ------------------------------------------------------------------------------- */
 
-static enum kvr_status refuse_tensor(const struct cursor *c, const void *name, size_t n,
-                                     const char *why)
+__attribute__((format(printf, 4, 5))) static enum kvr_status
+refuse_tensor(const struct cursor *c, const void *name, size_t n, const char *fmt, ...)
 {
-    char shown[KVR_PRINTABLE];
+    char shown[KVR_PRINTABLE], why[256];
+    va_list ap;
 
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
     return kvr_fail(KVR_EFORMAT, "%s: GGUF: tensor '%s': %s", c->where,
                     kvr_printable(shown, name, n), why);
 }
@@ -194,11 +219,13 @@ static enum kvr_status take_tensor(struct cursor *c, struct kvr_weight_list *l, 
     uint64_t n_dims, extent;
     int64_t stride = 1, n;
     size_t n_name;
+    char shape[96];
 
     KVR_TRY(take_name(c, &name, &n_name));
     KVR_TRY(take(c, 4, &n_dims));
     if (n_dims < 1 || n_dims > MAX_EXTENTS)
-        return refuse_tensor(c, name, n_name, "need 1..4 dimensions");
+        return refuse_tensor(c, name, n_name, "has %" PRIu64 " dimensions, need 1..%d", n_dims,
+                             MAX_EXTENTS);
     w.n_dims = (int)n_dims;
     for (int i = w.n_dims - 1; i >= 0; i--) {
         KVR_TRY(take(c, 8, &extent));
@@ -207,10 +234,14 @@ static enum kvr_status take_tensor(struct cursor *c, struct kvr_weight_list *l, 
     KVR_TRY(take_type(c, &w, name, n_name));
     KVR_TRY(take(c, 8, offset));
     if (!kvr_shape_count(w.shape, w.n_dims, &n))
-        return refuse_tensor(c, name, n_name, "the number of elements overflows 63 bits");
+        return refuse_tensor(c, name, n_name, "shape %s: the number of elements overflows 63 bits",
+                             kvr_shape_text(w.shape, w.n_dims, shape, sizeof shape));
     if (w.blocks && w.shape[w.n_dims - 1] % w.blocks->n != 0)
-        return refuse_tensor(c, name, n_name,
-                             "the row length is not a multiple of the type's quantization block");
+        return refuse_tensor(
+            c, name, n_name,
+            "the row length %" PRId64
+            " is not a multiple of %d, the elements of a quantization block of type %s",
+            w.shape[w.n_dims - 1], (int)w.blocks->n, kvr_weight_type(&w));
     for (int i = w.n_dims - 1; i >= 0; i--) {
         w.stride[i] = stride;
         stride *= w.shape[i] ? w.shape[i] : 1;
@@ -239,10 +270,16 @@ static enum kvr_status locate(const struct cursor *c, struct kvr_weight_list *l,
 
         if (offsets[i] % alignment != 0)
             return refuse_tensor(c, w->name, strlen(w->name),
-                                 "the data is not aligned to general.alignment (default 32) bytes");
+                                 "the data is not aligned: offset %" PRIu64
+                                 " is not a multiple of %" PRIu64
+                                 " (general.alignment, default %d)",
+                                 offsets[i], alignment, DEFAULT_ALIGNMENT);
         if (offsets[i] > n_data || n > n_data - offsets[i])
             return refuse_tensor(c, w->name, strlen(w->name),
-                                 "the tensor's data ends beyond the file");
+                                 "the tensor's data ends beyond the file: %" PRIu64
+                                 " bytes at offset %" PRIu64 " of a data section of %" PRIu64
+                                 " bytes",
+                                 n, offsets[i], n_data);
         w->data = n ? c->bytes + start + offsets[i] : c->bytes;
         places[i] = (struct placed){ offsets[i], offsets[i] + n };
     }
@@ -250,8 +287,9 @@ static enum kvr_status locate(const struct cursor *c, struct kvr_weight_list *l,
     for (int i = 1; i < l->n; i++)
         if (places[i].begin < places[i - 1].end)
             return kvr_fail(KVR_EFORMAT,
-                            "%s: GGUF: the data of two tensors overlap at byte %" PRIu64, c->where,
-                            places[i].begin);
+                            "%s: GGUF: the data of two tensors overlap at byte %" PRIu64
+                            " of the data section",
+                            c->where, places[i].begin);
     return KVR_OK;
 }
 
@@ -264,7 +302,8 @@ static enum kvr_status read_alignment(const struct kvr_gguf *g, uint64_t *out)
         KVR_TRY(kvr_gguf_int(g, "general.alignment", &x));
     if (x < 1 || x > 1 << 20 || (x & (x - 1)) != 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: GGUF: general.alignment %" PRId64 ", need a power of two up to 2^20",
+                        "%s: GGUF: general.alignment is %" PRId64
+                        ", need a power of two up to 2^20",
                         g->where, x);
     *out = (uint64_t)x;
     return KVR_OK;
@@ -279,7 +318,10 @@ static enum kvr_status take_tensors(struct cursor *c, const struct kvr_gguf *g,
 
     KVR_TRY(read_alignment(g, &alignment));
     if (n > KVR_WEIGHTS_MAX || n > (c->n - c->at) / 24)
-        return refuse(c, "more tensors than the limit of 65536 or than the file can hold");
+        return refuse(c,
+                      "the file declares %" PRIu64
+                      " tensors; the limit is %d, and the file has room for %zu",
+                      n, KVR_WEIGHTS_MAX, (c->n - c->at) / 24);
     offsets = calloc((size_t)n + 1, sizeof *offsets);
     places = calloc((size_t)n + 1, sizeof *places);
     st = offsets && places
@@ -302,7 +344,7 @@ static enum kvr_status read_all(struct cursor *c, struct kvr_gguf *g, struct kvr
     uint64_t version, n_tensors, n_values;
 
     if (c->n < 4 || memcmp(c->bytes, "GGUF", 4) != 0)
-        return refuse(c, "does not begin with GGUF");
+        return refuse(c, "the file does not begin with the letters GGUF");
     c->at = 4;
     KVR_TRY(take(c, 4, &version));
     if (version != 2 && version != 3)

@@ -2,6 +2,9 @@
  * no code of the file is executed. */
 #include "harness/files/weights/pickle.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +39,15 @@ static const struct {
 #undef GLOBAL
 };
 
-static enum kvr_status refuse(const struct machine *m, const char *why)
+__attribute__((format(printf, 2, 3))) static enum kvr_status refuse(const struct machine *m,
+                                                                    const char *fmt, ...)
 {
+    char why[256];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
     return kvr_fail(KVR_EFORMAT, "%s: pickle: byte %zu: %s", m->where, m->op_at, why);
 }
 
@@ -70,7 +80,9 @@ static enum kvr_status take(struct machine *m, size_t n, const unsigned char **o
 {
     *out = NULL;
     if (n > m->n - m->at)
-        return refuse(m, "the pickle ends inside an instruction (truncated?)");
+        return refuse(
+            m, "the instruction needs %zu more bytes, but the pickle has %zu left (truncated?)", n,
+            m->n - m->at);
     *out = m->bytes + m->at;
     m->at += n;
     return KVR_OK;
@@ -94,7 +106,7 @@ static enum kvr_status take_line(struct machine *m, const unsigned char **out, s
     *out = NULL;
     *n = 0;
     if (!end)
-        return refuse(m, "a name without an end");
+        return refuse(m, "a name does not end with a line feed (truncated?)");
     *out = m->bytes + m->at;
     *n = (size_t)(end - *out);
     m->at += *n + 1;
@@ -138,7 +150,7 @@ static enum kvr_status above_mark(const struct machine *m, uint32_t *base)
             *base = i;
             return KVR_OK;
         }
-    return refuse(m, "no mark on the stack");
+    return refuse(m, "the instruction needs a mark on the stack, but there is none");
 }
 
 static enum kvr_status push_new(struct machine *m, struct kvr_pk_node x)
@@ -260,7 +272,9 @@ static enum kvr_status set_above_mark(struct machine *m)
 
     KVR_TRY(above_mark(m, &base));
     if ((m->n_stack - base) % 2 != 0)
-        return refuse(m, "a key without a value");
+        return refuse(m,
+                      "a dict key has no value: %u keys and values were given, need an even number",
+                      m->n_stack - base);
     if (base < 2 || m->stack[base - 2] == mark)
         return refuse(m, "the stack is empty");
     for (uint32_t i = base; i < m->n_stack; i += 2)
@@ -279,7 +293,8 @@ static enum kvr_status put(struct machine *m, uint64_t i)
 
     KVR_TRY(top(m, &node));
     if (i >= m->p->n_nodes)
-        return refuse(m, "a memo index beyond the number of objects");
+        return refuse(m, "memo index %" PRIu64 " is not below the number of objects, %u", i,
+                      m->p->n_nodes);
     while (m->n_memo <= i) {
         KVR_TRY(
             grow(m, &m->memo, m->n_memo, &m->cap_memo, sizeof *m->memo, MAX_NODES, "memo entries"));
@@ -292,7 +307,7 @@ static enum kvr_status put(struct machine *m, uint64_t i)
 static enum kvr_status get(struct machine *m, uint64_t i)
 {
     if (i >= m->n_memo || m->memo[i] == 0)
-        return refuse(m, "a memo entry that was never set");
+        return refuse(m, "memo index %" PRIu64 " is read but was never set", i);
     return push(m, m->memo[i] - 1);
 }
 
@@ -359,14 +374,14 @@ static enum kvr_status rebuild_tensor(struct machine *m, uint32_t args)
     uint32_t a[7], n = nodes[args].n;
 
     if (n < 6 || n > 7 || !items_of(m, args, a, n))
-        return refuse(m, "a tensor needs 6 or 7 arguments");
+        return refuse(m, "a tensor has %u arguments, need a tuple of 6 or 7", n);
     if (nodes[a[0]].kind != KVR_PK_STORAGE || nodes[a[1]].kind != KVR_PK_INT ||
         !is_ints(m, &nodes[a[2]]) || !is_ints(m, &nodes[a[3]]) || nodes[a[4]].kind != KVR_PK_BOOL ||
         !is_empty_dict(&nodes[a[5]]))
         return refuse(m, "a tensor's arguments must be storage, offset, shape, strides, a bool and "
                          "an empty dict of hooks");
     if (n == 7 && nodes[a[6]].kind != KVR_PK_NONE && !is_empty_dict(&nodes[a[6]]))
-        return refuse(m, "a tensor with metadata");
+        return refuse(m, "a tensor with metadata (argument 7) is not supported");
     return push_new(m, (struct kvr_pk_node){ .kind = KVR_PK_TENSOR, .first = nodes[args].first });
 }
 
@@ -393,7 +408,8 @@ static enum kvr_status reduce(struct machine *m)
     switch (globals[m->p->nodes[callable].i].what) {
     case KVR_PK_ORDERED_DICT:
         if (m->p->nodes[args].n != 0)
-            return refuse(m, "an OrderedDict with arguments");
+            return refuse(m, "an OrderedDict is created from %u arguments, need 0",
+                          m->p->nodes[args].n);
         return push_new(m, (struct kvr_pk_node){ .kind = KVR_PK_DICT, .ordered = 1 });
     case KVR_PK_REBUILD_TENSOR:
         return rebuild_tensor(m, args);
@@ -402,7 +418,7 @@ static enum kvr_status reduce(struct machine *m)
     case KVR_PK_STORAGE_TYPE:
         break;
     }
-    return refuse(m, "a call of a storage type");
+    return refuse(m, "the file calls a storage type as a function, which is not allowed");
 }
 
 /* Runs BUILD, which sets attributes of an object. Only an OrderedDict may have attributes, as a
@@ -431,16 +447,18 @@ static enum kvr_status push_storage(struct machine *m)
     n = nodes[id].n;
     if (n < 5 || n > 6 || !items_of(m, id, a, n) || nodes[a[0]].kind != KVR_PK_STR ||
         !same(nodes[a[0]].text, nodes[a[0]].n, "storage"))
-        return refuse(m, "a persistent id that is not a storage");
+        return refuse(m, "a persistent id is not a tuple of 5 or 6 that begins with 'storage'");
     if (nodes[a[1]].kind != KVR_PK_GLOBAL || globals[nodes[a[1]].i].what != KVR_PK_STORAGE_TYPE)
-        return refuse(m, "a storage of unknown type");
+        return refuse(m, "a storage's type is not one of torch's storage types");
     key = &nodes[a[2]];
     if (key->kind != KVR_PK_STR || key->n == 0 || key->n > MAX_KEY)
-        return refuse(m, "a storage key that is empty, no string or longer than 255 bytes");
+        return refuse(m, "a storage key is empty, no string or longer than %d bytes", (int)MAX_KEY);
     if (nodes[a[3]].kind != KVR_PK_STR || nodes[a[4]].kind != KVR_PK_INT || nodes[a[4]].i < 0)
-        return refuse(m, "a storage without a location or a number of elements");
+        return refuse(m,
+                      "a storage has no location (a string) or no number of elements (at least 0)");
     if (n == 6 && nodes[a[5]].kind != KVR_PK_NONE)
-        return refuse(m, "a storage that is a view of another (before torch 0.4)");
+        return refuse(m, "a storage is a view of another (torch before 0.4): save the file again "
+                         "with a newer torch");
     return push_new(m, (struct kvr_pk_node){ .kind = KVR_PK_STORAGE,
                                              .dtype = (uint8_t)globals[nodes[a[1]].i].dtype,
                                              .i = nodes[a[4]].i,
@@ -457,7 +475,7 @@ static enum kvr_status push_string(struct machine *m)
     KVR_TRY(take_number(m, 4, &n));
     KVR_TRY(take(m, (size_t)n, &s));
     if (!kvr_is_utf8(s, (size_t)n) || (n && memchr(s, 0, (size_t)n)))
-        return refuse(m, "a string that is not UTF-8 or holds a NUL");
+        return refuse(m, "a string of %" PRIu64 " bytes is not UTF-8 or contains a NUL", n);
     return push_new(m, (struct kvr_pk_node){ .kind = KVR_PK_STR, .n = (uint32_t)n, .text = s });
 }
 
@@ -590,7 +608,8 @@ static enum kvr_status run(struct machine *m)
 
     KVR_TRY(take(m, 2, &p));
     if (p[0] != 0x80)
-        return refuse(m, "does not begin with a protocol number");
+        return refuse(m, "the pickle begins with byte 0x%02x, need 0x80 and a protocol number",
+                      p[0]);
     if (p[1] != PROTOCOL)
         return kvr_fail(KVR_EFORMAT, "%s: pickle: protocol is %d, need %d (torch.save's default)",
                         m->where, p[1], PROTOCOL);
@@ -602,7 +621,9 @@ static enum kvr_status run(struct machine *m)
         KVR_TRY(step(m, *p));
     }
     KVR_TRY(pop(m, &m->p->root));
-    return m->n_stack == 0 ? KVR_OK : refuse(m, "more than one object is left on the stack");
+    return m->n_stack == 0
+               ? KVR_OK
+               : refuse(m, "%u objects are left on the stack at the end, need 1", m->n_stack + 1);
 }
 
 /* --- Duplicate keys ------------------------------------------------------------------------- */
@@ -636,10 +657,11 @@ static enum kvr_status check_keys(const struct machine *m, const struct kvr_pk_n
     qsort(keys, n, sizeof *keys, by_key);
     for (uint32_t i = 1; i < n; i++)
         if (by_key(&keys[i - 1], &keys[i]) == 0)
-            return kvr_fail(KVR_EFORMAT, "%s: pickle: key '%s' occurs twice in a dict", m->where,
-                            keys[i]->kind == KVR_PK_STR
-                                ? kvr_printable(shown, keys[i]->text, keys[i]->n)
-                                : "(an integer)");
+            return keys[i]->kind == KVR_PK_STR
+                       ? kvr_fail(KVR_EFORMAT, "%s: pickle: key '%s' occurs twice in a dict",
+                                  m->where, kvr_printable(shown, keys[i]->text, keys[i]->n))
+                       : kvr_fail(KVR_EFORMAT, "%s: pickle: key %" PRId64 " occurs twice in a dict",
+                                  m->where, keys[i]->i);
     return KVR_OK;
 }
 

@@ -99,9 +99,10 @@ static enum kvr_status read_index(struct kvr_shards *s, struct kvr_weight_list *
     json_object_foreach(map, name, file)
     {
         if (!json_is_string(file))
-            return kvr_fail(KVR_EFORMAT,
-                            "%s: weight_map: the entry of tensor '%s' is not a file name", path,
-                            kvr_shown_string(shown, name));
+            return kvr_fail(
+                KVR_EFORMAT,
+                "%s: weight_map: the value of tensor '%s' is not a string with a file name", path,
+                kvr_shown_string(shown, name));
         KVR_TRY(shard(s, l, path, json_string_value(file), &i));
         KVR_TRY(add(l, s->files[i], name, s->names[i]));
     }

@@ -3,6 +3,7 @@
 #include "harness/files/weights/torch.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +38,15 @@ struct reader {
     uint64_t visits, max_visits;
 };
 
-static enum kvr_status refuse(const struct reader *r, const char *why)
+__attribute__((format(printf, 2, 3))) static enum kvr_status refuse(const struct reader *r,
+                                                                    const char *fmt, ...)
 {
+    char why[256];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
     return kvr_fail(KVR_EFORMAT, "%s: %s", r->where, why);
 }
 
@@ -58,11 +66,15 @@ static int by_key(const void *a, const void *b)
     return memcmp(x->key, y->key, x->n_key);
 }
 
-static enum kvr_status refuse_storage(const struct reader *r, const struct kvr_pk_node *key,
-                                      const char *why)
+__attribute__((format(printf, 3, 4))) static enum kvr_status
+refuse_storage(const struct reader *r, const struct kvr_pk_node *key, const char *fmt, ...)
 {
-    char shown[KVR_PRINTABLE];
+    char shown[KVR_PRINTABLE], why[256];
+    va_list ap;
 
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
     return kvr_fail(KVR_EFORMAT, "%s: storage '%s': %s", r->where,
                     kvr_printable(shown, key->text, key->n), why);
 }
@@ -81,7 +93,9 @@ static enum kvr_status zip_storage(const struct reader *r, const struct kvr_pk_n
     uint64_t need;
 
     if (r->n_folder + 5 + key->n > sizeof name)
-        return refuse_storage(r, key, "the name of its ZIP record would exceed 512 bytes");
+        return refuse_storage(
+            r, key, "the name of the storage's ZIP record has %zu bytes, need at most %zu",
+            r->n_folder + 5 + key->n, sizeof name);
     memcpy(name, r->folder, r->n_folder);
     memcpy(name + r->n_folder, "data/", 5);
     memcpy(name + r->n_folder + 5, key->text, key->n);
@@ -89,10 +103,10 @@ static enum kvr_status zip_storage(const struct reader *r, const struct kvr_pk_n
     if (!rec)
         return refuse_storage(r, key, "the ZIP archive has no record of this storage");
     if (!storage_bytes(s, &need) || need != rec->n)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: a storage has %" PRId64
-                        " elements of type %s, but its ZIP record has %zu bytes",
-                        r->where, s->i, kvr_dtype_name(s->dtype), rec->n);
+        return refuse_storage(r, key,
+                              "%" PRId64 " elements of type %s do not have the size of the "
+                              "storage's ZIP record, %zu bytes",
+                              s->i, kvr_dtype_name(s->dtype), rec->n);
     *data = rec->data;
     return KVR_OK;
 }
@@ -108,17 +122,26 @@ static enum kvr_status legacy_storage(const struct reader *r, const struct kvr_p
     if (!hit || !hit->data)
         return refuse_storage(r, key, "is missing from the file's list of storages");
     if (hit->n != s->i || hit->dtype != (enum kvr_dtype)s->dtype)
-        return refuse_storage(r, key, "two tensors give this storage different types or lengths");
+        return refuse_storage(r, key,
+                              "two tensors give this storage different types or lengths: %" PRId64
+                              " elements of %s and %" PRId64 " of %s",
+                              (int64_t)hit->n, kvr_dtype_name(hit->dtype), s->i,
+                              kvr_dtype_name(s->dtype));
     *data = hit->data;
     return KVR_OK;
 }
 
 /* --- Tensors ------------------------------------------------------------------------------- */
 
-static enum kvr_status refuse_tensor(const struct reader *r, const char *why)
+__attribute__((format(printf, 2, 3))) static enum kvr_status refuse_tensor(const struct reader *r,
+                                                                           const char *fmt, ...)
 {
-    char shown[KVR_PRINTABLE];
+    char shown[KVR_PRINTABLE], why[256];
+    va_list ap;
 
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
     return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': %s", r->where, kvr_shown_string(shown, r->path),
                     why);
 }
@@ -136,28 +159,35 @@ static enum kvr_status check_extent(const struct reader *r, const struct kvr_wei
                                     int64_t offset, int64_t n_stored)
 {
     int64_t last = offset, n, step;
-    char shown[KVR_PRINTABLE];
+    char shape[96];
 
     if (offset < 0)
-        return refuse_tensor(r, "the tensor's offset in its storage is negative");
+        return refuse_tensor(
+            r, "the tensor's offset in the storage is %" PRId64 ", need at least 0", offset);
     for (int d = 0; d < w->n_dims; d++)
         if (w->shape[d] < 0 || w->stride[d] < 0)
-            return refuse_tensor(r, "a size or stride is negative");
+            return refuse_tensor(
+                r, "dimension %d has size %" PRId64 " and stride %" PRId64 ", need at least 0 each",
+                d, w->shape[d], w->stride[d]);
     if (!kvr_shape_count(w->shape, w->n_dims, &n))
-        return refuse_tensor(r, "the number of elements overflows 63 bits");
+        return refuse_tensor(r, "shape %s: the number of elements overflows 63 bits",
+                             kvr_shape_text(w->shape, w->n_dims, shape, sizeof shape));
     if (n == 0)
-        return offset <= n_stored
-                   ? KVR_OK
-                   : refuse_tensor(r, "the tensor's offset is beyond the end of its storage");
+        return offset <= n_stored ? KVR_OK
+                                  : refuse_tensor(r,
+                                                  "the tensor's offset %" PRId64
+                                                  " is beyond the storage's %" PRId64 " elements",
+                                                  offset, n_stored);
     for (int d = 0; d < w->n_dims; d++)
         if (__builtin_mul_overflow(w->shape[d] - 1, w->stride[d], &step) ||
             __builtin_add_overflow(last, step, &last))
-            return refuse_tensor(r, "the index of the last element overflows 63 bits");
+            return refuse_tensor(r, "shape %s: the index of the last element overflows 63 bits",
+                                 kvr_shape_text(w->shape, w->n_dims, shape, sizeof shape));
     if (last >= n_stored)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s': the last element has index %" PRId64
-                        ", but the storage has only %" PRId64 " elements",
-                        r->where, kvr_shown_string(shown, r->path), last, n_stored);
+        return refuse_tensor(r,
+                             "the last element has index %" PRId64
+                             ", but the storage has only %" PRId64 " elements",
+                             last, n_stored);
     return KVR_OK;
 }
 
@@ -173,10 +203,10 @@ static enum kvr_status add_tensor(struct reader *r, const struct kvr_pk_node *t)
     shape = item(r, cell);
     stride = item(r, r->p.cells[cell].next);
     if (shape->n != stride->n)
-        return refuse_tensor(r, "the shape and the strides have different lengths");
+        return refuse_tensor(r, "the shape has %u numbers, but the strides have %u", shape->n,
+                             stride->n);
     if (shape->n > KVR_MAX_DIMS)
-        return kvr_fail(KVR_EFORMAT, "%s: a tensor has %u dimensions, at most %d are supported",
-                        r->where, shape->n, KVR_MAX_DIMS);
+        return refuse_tensor(r, "%u dimensions, at most %d are supported", shape->n, KVR_MAX_DIMS);
     w.n_dims = (int)shape->n;
     copy_ints(r, shape, w.shape);
     copy_ints(r, stride, w.stride);
@@ -199,7 +229,8 @@ static enum kvr_status visit_under(struct reader *r, const void *key, size_t n_k
     size_t dot = n_path > 0;
 
     if (n_path + dot + n_key > KVR_WEIGHT_NAME_MAX)
-        return refuse(r, "a tensor's name would be longer than 1024 bytes");
+        return refuse(r, "a tensor's name has %zu bytes, need at most %d", n_path + dot + n_key,
+                      KVR_WEIGHT_NAME_MAX);
     memcpy(r->path + n_path, ".", dot);
     memcpy(r->path + n_path + dot, key, n_key);
     n_path += dot + n_key;
@@ -244,7 +275,9 @@ static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size
 {
     if (++r->visits > r->max_visits)
         return refuse(r,
-                      "shared lists and dicts expand to more than 1000 + 4 x the pickle's objects");
+                      "shared lists and dicts expand to more than %" PRIu64
+                      " objects (1000 + 4 x the pickle's objects)",
+                      r->max_visits);
     switch (x->kind) {
     case KVR_PK_TENSOR:
         return add_tensor(r, x);
@@ -253,9 +286,10 @@ static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size
     case KVR_PK_DICT:
         break;
     case KVR_PK_STORAGE:
-        return refuse(r, "a storage outside a tensor: save tensors only");
+        return refuse(r, "the file contains a storage outside a tensor: save tensors only");
     case KVR_PK_GLOBAL:
-        return refuse(r, "the name of a type or function as a value: save tensors only");
+        return refuse(
+            r, "the file contains the name of a type or function as a value: save tensors only");
     default:
         return KVR_OK;
     }
@@ -289,15 +323,16 @@ static enum kvr_status find_folder(struct reader *r, const struct kvr_zipfile_re
     *pickle = NULL;
     for (size_t i = 0; i < r->zip.n; i++) {
         if (ends_with(&r->zip.records[i], "/constants.pkl"))
-            return refuse(r, "a TorchScript archive: it holds code; save its state_dict() instead");
+            return refuse(r, "the file is a TorchScript archive, which contains code: save the "
+                             "model's state_dict() instead");
         if (!ends_with(&r->zip.records[i], "/data.pkl"))
             continue;
         if (*pickle)
-            return refuse(r, "zip: more than one data.pkl");
+            return refuse(r, "zip: the archive has more than one data.pkl, need exactly one");
         *pickle = &r->zip.records[i];
     }
     if (!*pickle)
-        return refuse(r, "zip: no data.pkl: torch.save did not write this");
+        return refuse(r, "zip: the archive has no data.pkl, so torch.save did not write this file");
     r->folder = (*pickle)->name;
     r->n_folder = (*pickle)->n_name - strlen("data.pkl");
     return KVR_OK;
@@ -310,12 +345,14 @@ static enum kvr_status check_byte_order(const struct reader *r)
     char name[KEY_ROOM];
 
     if (r->n_folder + sizeof tail > sizeof name)
-        return refuse(r, "zip: the folder's name has more than 502 bytes");
+        return refuse(r, "zip: the name of the archive's folder has %zu bytes, need at most %zu",
+                      r->n_folder, sizeof name - sizeof tail);
     memcpy(name, r->folder, r->n_folder);
     memcpy(name + r->n_folder, tail, sizeof tail - 1);
     rec = kvr_zipfile_find(&r->zip, name, r->n_folder + sizeof tail - 1);
     if (rec && (rec->n != 6 || memcmp(rec->data, "little", 6) != 0))
-        return refuse(r, "written on a big-endian machine: only little-endian files are read");
+        return refuse(
+            r, "the file was written on a big-endian machine: only little-endian files are read");
     return KVR_OK;
 }
 
@@ -349,7 +386,8 @@ static enum kvr_status check_magic(const struct reader *r, const struct kvr_pick
     const struct kvr_pk_node *x = &p->nodes[p->root];
 
     if (x->kind != KVR_PK_LONG || x->n != sizeof magic || memcmp(x->text, magic, sizeof magic) != 0)
-        return refuse(r, "a pickle, but torch's magic number is not in it");
+        return refuse(r, "the file is a pickle without torch's magic number, so torch.save did not "
+                         "write this file");
     return KVR_OK;
 }
 
@@ -358,7 +396,10 @@ static enum kvr_status check_version(const struct reader *r, const struct kvr_pi
     const struct kvr_pk_node *x = &p->nodes[p->root];
 
     if (x->kind != KVR_PK_INT || x->i != LEGACY_VERSION)
-        return refuse(r, "legacy format: the version is not 1001");
+        return x->kind == KVR_PK_INT
+                   ? refuse(r, "legacy format: the version is %" PRId64 ", need %d", x->i,
+                            LEGACY_VERSION)
+                   : refuse(r, "legacy format: the version is no integer, need %d", LEGACY_VERSION);
     return KVR_OK;
 }
 
@@ -418,7 +459,8 @@ static enum kvr_status place_storage(struct reader *r, const struct kvr_pk_node 
         return refuse(r, "legacy format: a storage key is not a string");
     s = r->n_stored ? bsearch(&want, r->stored, r->n_stored, sizeof *r->stored, by_key) : NULL;
     if (!s || s->data)
-        return refuse_storage(r, key, "no tensor uses this storage, or the file lists it twice");
+        return refuse_storage(
+            r, key, s ? "the file lists this storage twice" : "no tensor uses this storage");
     if (r->n - *at < 8)
         return refuse_storage(r, key, "the file ends before this storage (truncated?)");
     for (int i = 7; i >= 0; i--)
@@ -426,9 +468,13 @@ static enum kvr_status place_storage(struct reader *r, const struct kvr_pk_node 
     *at += 8;
     if (n != (uint64_t)s->n)
         return refuse_storage(r, key,
-                              "the length before its data differs from the length in the pickle");
+                              "%" PRIu64
+                              " elements precede the storage's data, but the pickle gives %" PRId64,
+                              n, (int64_t)s->n);
     if (__builtin_mul_overflow(n, (uint64_t)kvr_dtype_size(s->dtype), &need) || need > r->n - *at)
-        return refuse_storage(r, key, "the storage ends beyond the file (truncated?)");
+        return refuse_storage(
+            r, key, "the storage of %" PRIu64 " elements of %s ends beyond the file (truncated?)",
+            n, kvr_dtype_name(s->dtype));
     s->data = r->bytes + *at;
     *at += need;
     return KVR_OK;
@@ -451,7 +497,7 @@ static enum kvr_status place_storages(struct reader *r, size_t *at)
     }
     kvr_pickle_free(&keys);
     if (st == KVR_OK && *at != r->n)
-        st = refuse(r, "legacy format: bytes after the last storage");
+        st = refuse(r, "legacy format: %zu bytes follow the last storage, need 0", r->n - *at);
     return st;
 }
 

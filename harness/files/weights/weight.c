@@ -163,7 +163,7 @@ static bool is_contiguous(const struct kvr_weight *w)
 
 static enum kvr_status fill(struct kvr_weight *w, const char *where, const char *name)
 {
-    char shown[KVR_PRINTABLE];
+    char shown[KVR_PRINTABLE], shape[96];
     bool fits = kvr_shape_count(w->shape, w->n_dims, &w->n);
 
     w->n_bytes = w->n;
@@ -175,9 +175,10 @@ static enum kvr_status fill(struct kvr_weight *w, const char *where, const char 
                                            &w->n_bytes);
     if (!fits)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s': the shape has a negative dimension, or its size in bytes "
+                        "%s: tensor '%s': shape %s has a negative dimension, or the size in bytes "
                         "overflows 63 bits",
-                        where, kvr_shown_string(shown, name));
+                        where, kvr_shown_string(shown, name),
+                        kvr_shape_text(w->shape, w->n_dims, shape, sizeof shape));
     w->contiguous = is_contiguous(w);
     return KVR_OK;
 }

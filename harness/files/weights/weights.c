@@ -47,19 +47,20 @@ static bool is_safetensors(const unsigned char *b, size_t n)
  * identify the format. */
 static enum kvr_status refuse_unknown(const char *path, const unsigned char *b, size_t n)
 {
-    const char *what = "neither torch (.pt, .pth), safetensors nor GGUF";
+    const char *what = "neither a torch (.pt, .pth), safetensors nor GGUF file";
 
     if (n == 0)
         what = "empty";
     else if (begins(b, n, "version https://git-lfs"))
-        what = "a Git LFS pointer: the file itself was not fetched";
+        what = "a Git LFS pointer: fetch the file itself (git lfs pull)";
     else if (b[0] == '<')
-        what = "a web page instead of the file: the download failed";
+        what = "a web page instead of weights: download the file again";
     else if (n >= 262 && memcmp(b + 257, "ustar", 5) == 0)
-        what = "a tar archive (torch before 0.1.10), which is not supported";
+        what = "a tar archive (torch before 0.1.10), which is not supported: save the file again "
+               "with a newer torch";
     else if (begins(b, n, "FUGG"))
         what = "a big-endian GGUF file: only little-endian ones are read";
-    return kvr_fail(KVR_EFORMAT, "%s: %s", path, what);
+    return kvr_fail(KVR_EFORMAT, "%s: the file is %s", path, what);
 }
 
 static enum kvr_status read_torch(struct kvr_weights *w, const unsigned char *b, size_t n)
