@@ -35,7 +35,9 @@ static enum kvr_status load_any(void **library)
 
     for (int i = 0; i < N_NAMES && st == KVR_EUNSUPPORTED; i++)
         st = load_named(library, names[i]);
-    return st == KVR_EUNSUPPORTED ? kvr_fail(st, "cuDNN: none of %s, %s, %s can be loaded",
+    return st == KVR_EUNSUPPORTED ? kvr_fail(st,
+                                             "cuDNN: none of %s, %s, %s can be loaded; "
+                                             "KVREEL_CUDNN can name the library's file",
                                              names[0], names[1], names[2])
                                   : st;
 }

@@ -29,7 +29,7 @@ enum kvr_status kvr_device_check_name(const char *name)
     enum kvr_backend backend;
 
     if (!kvr_device_backend(name, &backend))
-        return kvr_fail(KVR_EINVAL, "device '%s', need " KVR_DEVICE_HELP, name);
+        return kvr_fail(KVR_EINVAL, "unknown device '%s', need " KVR_DEVICE_HELP, name);
     if (emulated && strcmp(name, "cuda") == 0)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "device cuda: this kvreel has only emulated kernels, which run on the CPU; "

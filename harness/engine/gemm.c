@@ -28,7 +28,7 @@ const char *kvr_compute_word(enum kvr_dtype compute)
 enum kvr_status kvr_compute_parse(const char *word, enum kvr_dtype *out)
 {
     if (strcmp(word, "f32") && strcmp(word, "bf16"))
-        return kvr_fail(KVR_EINVAL, "compute '%s', need " KVR_COMPUTE_HELP, word);
+        return kvr_fail(KVR_EINVAL, "unknown compute type '%s', need " KVR_COMPUTE_HELP, word);
     *out = word[0] == 'b' ? KVR_BF16 : KVR_F32;
     return KVR_OK;
 }

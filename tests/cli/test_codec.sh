@@ -138,7 +138,7 @@ exits 2 "--draw and --in" codec -m KIVI_INT2 --draw 288x2x64 -i kv.safetensors
 
 # An emulated device writes the same bytes as the CPU. A device that this build lacks is refused.
 exits 2 "no such device" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors --device gpu
-says "names those there are" "device 'gpu', need cpu, cuda or emulated"
+says "names those there are" "unknown device 'gpu', need cpu, cuda or emulated"
 emulates "an emulated device" || exit 0
 for m in RTN_INT4 KIVI_INT2@study QUAROT_KV_INT4 PRQ_INT2 QAQ_INT2 FLOWCACHE_SOFT_PRUNE_INT4; do
     settings=(-m "$m" -i kv.safetensors -O tokens_per_frame=10 -O layers=4)
