@@ -454,8 +454,9 @@ static enum kvr_status parts(struct kvr_conform *c)
 
 static const struct fill {
     const char *name;
-    float constant;      /* value of all elements, or NaN for random values */
-    float outlier, size; /* random values are multiplied by `size`, every 16th channel also by `outlier` */
+    float constant; /* value of all elements, or NaN for random values */
+    float outlier,
+        size; /* random values are multiplied by `size`, every 16th channel also by `outlier` */
 } fills[] = {
     { "zeros", 0, 1, 1 },
     { "the constant 1.7", 1.7f, 1, 1 },
