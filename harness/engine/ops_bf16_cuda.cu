@@ -49,8 +49,8 @@ static __device__ __forceinline__ kvr_vec<T, N> side_by_side(kvr_global<const T>
     return kvr_as<const kvr_vec<T, N>>(x + at)[0];
 }
 
-/* Adds N elements u of a residual to N elements n of a row. Returns n + u, or n + u g if the
- * residual has a gate vector g. */
+/* Returns the sums of N elements n of a row and N elements u of a residual. If `gated` is true,
+ * each element of u is first multiplied by its gate. The gates start at gate + at. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, struct numbers<N> u,
                                                          bool gated, kvr_global<const float> gate,
@@ -69,20 +69,23 @@ static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, st
     return n;
 }
 
-/* Returns the N elements of a row from index i on. The first N elements that a thread has loaded
- * stay in `mine`, so that the thread does not load them again. */
+/* Returns N elements of a row, starting at index i. Each kernel keeps the first N elements that the
+ * thread has loaded, at index threadIdx.x * N, in registers as `mine`. For this index, the function
+ * returns `mine` instead of loading the elements again. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> again(kvr_global<const kvr_bf16> x, int64_t row,
                                                           int i, const struct numbers<N> &mine) {
     return i == (int)threadIdx.x * N ? mine : load<N>(x, row + i);
 }
 
-/* Parameters of LayerNorm. Every frame has its own vectors `factor` and `add`. The vectors of
- * successive frames are `stride` floats apart. */
+/* Parameters of LayerNorm. With MODULATE, every frame has its own vectors `factor` and `add`, and
+ * the vectors of successive frames are `stride` floats apart. Without MODULATE, all rows use the
+ * same vectors. */
 struct vectors {
     int64_t stride;
     float eps, share; /* share: 1 / d, which turns a row sum into the mean */
-    /* Row length of y, whose columns from d on are padding and become zero. */
+    /* Row length of y. A row of x has d elements, so columns d to `columns` - 1 of y are padding
+     * and become zero. */
     int columns;
     bool gated;
     int64_t gate_stride;
@@ -97,9 +100,10 @@ template <> struct source_of<true> {
     typedef kvr_bf16 type;
 };
 
-/* Computes y = LayerNorm(x) (1 + factor) + add with MODULATE, and y = LayerNorm(x) factor + add
- * without MODULATE. With ADD, the kernel first adds the residual `from` to x. If the residual has a
- * gate, `from` is multiplied by the gate before the addition. */
+/* Normalizes each row x of d elements to n = (x - mean) / sqrt(variance + eps). The output is
+ * y = n (1 + factor) + add with MODULATE, and y = n factor + add without MODULATE. With ADD, the
+ * kernel first adds the residual `from` to x. If the residual has a gate, `from` is multiplied by
+ * the gate before the addition. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
     norm_rows(struct kvr_rows r, kvr_global<typename source_of<(HOW & ADD) != 0>::type> x,
@@ -204,8 +208,9 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* The one or two tensors that a launch processes, such as Q and K. The first CTAs process the rows
- * of the first tensor, and the other CTAs process the rows of the second tensor. */
+/* The one or two tensors that a launch processes, such as Q and K, with n rows each. The first n
+ * CTAs process the rows of the first tensor, and the next n CTAs process the rows of the second
+ * tensor. */
 struct both_of {
     const float *w[2];
     const kvr_bf16 *x[2];
@@ -270,9 +275,9 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- launchers ---------------------------------------------------------------------------- */
 
-/* Returns whether all vectors of eight elements are 16-byte aligned. The arrays p have rows of d
- * elements. The LayerNorm parameters and the gates of successive frames are `stride` floats
- * apart. */
+/* Returns whether a kernel can access the n arrays p in 16-byte aligned vectors of eight elements.
+ * The arrays' rows have d elements. `stride` is the distance, in floats, between the LayerNorm
+ * parameters or the gates of successive frames. */
 static bool by_eight(int d, int64_t stride, const void *const *p, int n)
 {
     assert(d % 2 == 0 && stride % 2 == 0);

@@ -7,9 +7,10 @@
 #include "harness/engine/gelu.cuh"
 #include "harness/engine/row_sum.cuh"
 
-/* Computes LayerNorm, n = (x - mean) / sqrt(variance + eps). With MODULATE, the output is y = (1 +
- * scale) n + shift, where the vectors scale and shift belong to the row's frame. Without MODULATE,
- * the output is y = w n + b. */
+/* Computes LayerNorm of each row x: n = (x - mean) / sqrt(variance + eps), with the mean and
+ * variance of the row's d elements. With MODULATE, the output is y = (1 + factor) n + add, and
+ * every frame has its own vectors `factor` and `add`. Without MODULATE, the output is
+ * y = factor n + add, and all rows use the same vectors. */
 template <bool MODULATE>
 static __global__ void __launch_bounds__(THREADS)
     layer_norm(struct kvr_rows r, kvr_global<const float> x, kvr_global<const float> add,
@@ -54,8 +55,9 @@ static __global__ void __launch_bounds__(THREADS)
         x[row + i] = x[row + i] * inv * w[i];
 }
 
-/* Computes RMSNorm and RoPE of a row in one kernel, which writes the row only once. A thread
- * rotates whole channel pairs. */
+/* Applies RMSNorm and then RoPE to a row in place. With separate kernels, the row would be written
+ * to global memory twice. In the second loop, a thread normalizes and rotates both channels of a
+ * RoPE pair, so that threads need not exchange values. */
 static __global__ void __launch_bounds__(THREADS)
     rms_rope(struct kvr_rows r, int pairs_of_head, kvr_global<const float> w, float eps,
              kvr_global<const double> cosines, kvr_global<const double> sines, kvr_global<float> x)
@@ -193,9 +195,9 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = x[i] - y[i];
 }
 
-/* Computes partial sums of |x - y| and of |y|. CTA b sums every KVR_OPS_L1_PARTS-th block of
- * THREADS values, starting at block b. The order of each sum is fixed and does not depend on the
- * scheduling of CTAs. */
+/* Computes partial sums of |x - y| and of |y|. CTA b sums the blocks b, b + P, b + 2 P, ... of
+ * THREADS adjacent elements, where P is the number of CTAs, KVR_OPS_L1_PARTS. The order of each sum
+ * is fixed and does not depend on the scheduling of CTAs. */
 static __global__ void __launch_bounds__(THREADS)
     l1_parts(int64_t n, kvr_global<const float> x, kvr_global<const float> y,
              kvr_global<double> sums)
@@ -249,8 +251,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* Each thread computes one element of a linear combination. The kernel computes the products and
  * their sum in float64, in the order of the terms. If one of the inputs x is also the output array,
- * `in_place` is the index of this input. The kernel then reads this input from `out`, because the
- * input's own pointer is NULL. Otherwise `in_place` is -1. */
+ * `in_place` is the index of this input, and the kernel reads it from `out`. Otherwise `in_place`
+ * is -1. */
 static __global__ void __launch_bounds__(THREADS)
     blend(int64_t n, int n_terms, int in_place, double c0, double c1, double c2, double c3,
           kvr_global<const float> x0, kvr_global<const float> x1, kvr_global<const float> x2,

@@ -6,11 +6,13 @@
  *     ... load a tile of each operand into shared memory, __syncthreads() ...
  *     kvr_product_add<ROW_LINE, 8, COLUMN_LINE, 8>(sum, rows, ty, columns, tx);
  *
- * An operand tile has KVR_PRODUCT_DEPTH lines, with one line per index k of the sum. A line
- * consists of quads. A quad has the operand's values for four adjacent rows or four adjacent
- * columns of the output. A thread computes four 4 x 4 micro-tiles of the output. The micro-tiles
- * combine the rows of the quads `row` and row + ROW_FAR with the columns of the quads `column` and
- * column + COLUMN_FAR. Every sum is accumulated by FMAs in ascending order of k. */
+ * An operand tile has KVR_PRODUCT_DEPTH lines, one for each index k of the sum over k. A line is an
+ * array of quads, and a quad is four floats. In a line of the tile `rows`, each quad has the values
+ * of the left operand for four adjacent rows of the output. In a line of `columns`, each quad has
+ * the values of the right operand for four adjacent columns. A thread computes 8 rows by 8 columns
+ * of the output. The rows are those of the quads with the indices `row` and row + ROW_FAR in a
+ * line. The columns are those of the quads `column` and column + COLUMN_FAR. Every sum is
+ * accumulated by FMAs in ascending order of k. */
 #ifndef KVR_ENGINE_PRODUCT_CUH
 #define KVR_ENGINE_PRODUCT_CUH
 
@@ -29,8 +31,9 @@ static __device__ __forceinline__ void kvr_product_begin(float (&sum)[8][8])
         sum[i / 8][i % 8] = 0;
 }
 
-/* ROW_LINE and COLUMN_LINE are the lengths, in quads, of a line of the operand tiles `rows` and
- * `columns`. They include padding that avoids bank conflicts of stores. */
+/* ROW_LINE and COLUMN_LINE are the numbers of quads per line of the operand tiles `rows` and
+ * `columns`. A line may end with padding, which avoids bank conflicts when threads store the
+ * tiles. */
 template <int ROW_LINE, int ROW_FAR, int COLUMN_LINE, int COLUMN_FAR>
 static __device__ __forceinline__ void
 kvr_product_add(float (&sum)[8][8], kvr_shared<struct kvr_quad> rows, int row,

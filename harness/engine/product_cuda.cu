@@ -2,15 +2,16 @@
  *
  * Persistent CTAs compute output tiles of 128 rows by 256 columns. A CTA has one producer warp
  * group and two consumer warp groups. Each consumer group computes 64 rows of the tile. One
- * producer thread loads DEPTH = 64 columns of A and W per stage by TMA, into a 4-stage
- * shared-memory pipeline with full and empty mbarriers. The producer already loads operands of the
- * next tile while the consumers are in the epilogue of the current tile.
+ * producer thread loads the operands, the input x [m,k] and the weights w [n,k], by TMA. A load
+ * copies DEPTH = 64 columns of the tile's rows of x and w into one stage of a 4-stage shared-memory
+ * pipeline with full and empty mbarriers. The producer already loads operands of the next tile
+ * while the consumers are in the epilogue of the current tile.
  *
- * The two CTAs of a cluster compute vertically adjacent tiles, which have the same weights. Each
- * CTA multicasts half of the weights to both CTAs, and thus reads 32 KB per stage from L2 instead
- * of 48 KB. A stage is empty when both CTAs have released the stage. If the number of tile rows is
- * odd, the two CTAs of a cluster compute horizontally adjacent tiles of the last tile row, without
- * multicast. */
+ * The two CTAs of a cluster compute vertically adjacent tiles, which use the same rows of w. Each
+ * CTA multicasts half of these rows to both CTAs. Per load, a CTA thus reads 16 KB of x and 16 KB
+ * of w from L2; without multicast, it would read 32 KB of w. A stage is empty when both CTAs have
+ * released the stage. If the number of tile rows is odd, the two CTAs of a cluster compute
+ * horizontally adjacent tiles of the last tile row, without multicast. */
 #include "harness/engine/product_cuda.h"
 
 #include "harness/device/hopper.cuh"
@@ -22,7 +23,7 @@ enum {
     THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
     ROWS = 128,
     COLUMNS = 256,
-    /* Number of accumulator tiles [64,128] per consumer group. */
+    /* A consumer group has HALVES accumulator tiles of 64 rows by 128 columns. */
     HALVES = COLUMNS / KVR_PRODUCT_BLOCK,
     DEPTH = KVR_TILE_COLUMNS,
     STAGES = 4,
@@ -45,8 +46,9 @@ struct layer {
     kvr_bf16 *y;
     float *squares;
     int n, columns;
-    /* `blocks` is the number of sums of squares that the layer writes per row, one per
-     * KVR_PRODUCT_BLOCK columns. `across` is the number of column tiles of the layer. */
+    /* `blocks` is the number of sums of squares that the layer writes to `squares` per row, one per
+     * KVR_PRODUCT_BLOCK columns. A subsequent RMSNorm reads these sums. `across` is the number of
+     * column tiles of the layer's output. */
     int blocks, across;
 };
 
@@ -56,11 +58,12 @@ struct work {
     struct layer of[KVR_PRODUCT_LAYERS];
     const float *gate;
     int64_t gate_stride;
-    /* `across` is the sum of the layers' numbers of column tiles. `tiles` is the number of tile
-     * pairs, and a cluster computes one pair at a time. */
+    /* `across` is the number of column tiles of all layers together. A cluster computes two tiles,
+     * a tile pair, at a time. `tiles` is the number of tile pairs. */
     int m, k, tokens_per_frame, across, tiles;
-    /* Number of vertical tile pairs, which the schedule processes first. The two CTAs of a cluster
-     * multicast weights to each other for these pairs. */
+    /* Number of tile pairs whose two tiles are vertically adjacent. These pairs have the indices 0
+     * to `shared` - 1. For such a pair, each CTA of the cluster multicasts half of the weights to
+     * both CTAs. */
     int shared;
 };
 static_assert(sizeof(struct work) <= 4096, "kernel arguments are limited to 4096 bytes");
@@ -94,8 +97,8 @@ static __device__ __forceinline__ struct tile_position position_of(const struct 
     return s;
 }
 
-/* Persistent schedule of a cluster. first_tile() returns the index of the cluster's first tile
- * pair, and tile_step() returns the difference between the indices of successive tile pairs. */
+/* Persistent schedule: a cluster computes the tile pairs of index first_tile(),
+ * first_tile() + tile_step(), first_tile() + 2 * tile_step(), and so on. */
 static __device__ __forceinline__ int first_tile()
 {
     return kvr_block_x() / PAIR;
@@ -177,9 +180,9 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> fu
         kvr_remote_arrive(kvr_remote_of(full + (int)(STAGES + i % STAGES), (unsigned)lane));
 }
 
-/* Exchanges words between an even lane t and lane t + 1, so that each lane can store 8 adjacent
- * bytes. The even lane gets the words w of both lanes, and the odd lane gets the words v of both
- * lanes. */
+/* Exchanges 32-bit words between an even lane t and lane t + 1, so that each lane can store 8
+ * adjacent bytes. The even lane returns its own w, then the w of lane t + 1. The odd lane returns
+ * the v of lane t, then its own v. */
 static __device__ __forceinline__ uint2 exchange_pair(unsigned w, unsigned v, bool odd)
 {
     const unsigned got = __shfl_xor_sync(~0u, odd ? w : v, 1);
@@ -193,8 +196,9 @@ static __device__ __forceinline__ float sum_of_four(float v)
     return v + __shfl_xor_sync(~0u, v, 2);
 }
 
-/* Returns GELU(u) in its tanh form, computed by the hardware's approximate exp2 and reciprocal. If
- * exp2 overflows, which happens for large negative u, the result is 0. GELU(-infinity) is NaN. */
+/* Returns GELU(u) in its tanh form, computed by the hardware's approximate exp2 and reciprocal. For
+ * large negative u, exp2 overflows to infinity, so its reciprocal and the result are 0.
+ * GELU(-infinity) is NaN. */
 static __device__ __forceinline__ float gelu(float u)
 {
     const float log2e = 1.4426950408889634f, a = -2.0f * 0.7978845608028654f * log2e;
@@ -222,8 +226,8 @@ static __device__ __forceinline__ void store_squares(const struct layer &l, cons
         kvr_global<float>(l.squares)[entry] = sum;
 }
 
-/* Stores a lane's column pairs to a row of y, 8 bytes at a time. The pairs begin at column n0, and
- * the row of y has `columns` columns. */
+/* Stores a lane's column pairs to a row of y, 8 bytes (four BF16 columns) at a time. The argument y
+ * points to column n0 of the row, and the row has `columns` columns. */
 template <bool WHOLE>
 static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const unsigned *pair,
                                                  int t, bool there, int n0, int columns)
@@ -240,10 +244,11 @@ static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const u
     }
 }
 
-/* Epilogue of KVR_PRODUCT_BLOCK columns, from column n0 on, of one row. The thread has accumulators
- * of two rows, and r (0 or 1) selects the row. The row's accumulators are sums[4 i + 2 r] and
- * sums[4 i + 2 r + 1], for i < PAIRS. If WHOLE is true, the row and all columns are in bounds and
- * the layer has a bias. The function then checks neither bounds nor the bias pointer. */
+/* Epilogue for one row, of the KVR_PRODUCT_BLOCK columns that start at column n0. The thread has
+ * accumulators of two rows, and r (0 or 1) selects the row. The row's accumulators are
+ * sums[4 i + 2 r] and sums[4 i + 2 r + 1], for i < PAIRS. If WHOLE is true, the row and all columns
+ * are in bounds and the layer has a bias. The function then checks neither bounds nor the bias
+ * pointer. */
 template <int E, bool WHOLE>
 static __device__ __forceinline__ void finish_row(const struct work &w, const struct layer &l,
                                                   kvr_sums &sums, int r, int row, int n0)
@@ -287,8 +292,8 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
             high = gelu(high);
         }
         if (E == KVR_PRODUCT_RESIDUAL) {
-            /* The result of the linear layer is rounded to BF16 before the residual addition, as if
-             * the addition were a separate pass. */
+            /* Rounds the linear layer's result to BF16 before the residual addition. The sum is
+             * then the same as if the layer stored its result and another kernel added it. */
             const unsigned y = kvr_bf16_pair(low, high);
 
             low = fmaf(kvr_bf16_low(y), g[i].x, kvr_bf16_low(pair[i]));
@@ -306,8 +311,8 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
     store_row<WHOLE>(y, pair, t, there, n0, l.columns);
 }
 
-/* Epilogue of a thread's two rows, `row` and row + 8. `last` is the last row of the thread's
- * warp. */
+/* Epilogue for the two rows of y whose accumulators a thread has, `row` and row + 8. `last` is the
+ * last row that the thread's warp computes. If `last` is in bounds, all rows of the warp are. */
 template <int E>
 static __device__ __forceinline__ void finish(const struct work &w, const struct layer &l,
                                               kvr_sums &sums, int row, int last, int n0)
@@ -317,7 +322,7 @@ static __device__ __forceinline__ void finish(const struct work &w, const struct
         for (int r = 0; r < 2; r++)
             finish_row<E, true>(w, l, sums, r, row + 8 * r, n0);
     } else {
-#pragma unroll 1 /* this loop is not unrolled, to limit code size, since the branch is rare */
+#pragma unroll 1 /* not unrolled, to limit code size: most warps take the branch above */
         for (int r = 0; r < 2; r++) {
             finish_row<E, false>(w, l, sums, 0, row + 8 * r, n0);
 #pragma unroll
@@ -377,22 +382,24 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
     }
 }
 
-/* Waits at the cluster barrier. */
+/* Waits until all threads of both CTAs of the cluster have arrived at the cluster barrier. */
 static __device__ __forceinline__ void meet()
 {
     kvr_cluster_arrive();
     kvr_cluster_wait();
 }
 
-/* Compiled for an architecture without WGMMA, the kernel has an empty body and a launch bound of 32
- * threads. kvr_hopper_has() detects the empty kernel by its launch bound. */
+/* Compiled for an architecture without WGMMA, the kernel is empty and has a launch bound of 32
+ * threads. kvr_hopper_has() reads the launch bound to find out whether the loaded kernel is
+ * empty. */
 template <int END>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     linear_wgmma(const __grid_constant__ struct work w)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* The shuffle tells the compiler that `group` is uniform across the warp. */
+    /* `group` is the index of the thread's warp group. The shuffle tells the compiler that `group`
+     * is uniform across the warp. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
 
     if (!threadIdx.x) {
@@ -448,7 +455,8 @@ bool kvr_product_accepts(const struct kvr_product *p)
     return true;
 }
 
-/* Creates the tensor map of a BF16 matrix x [n,k], with TMA boxes of of_tile rows. */
+/* Creates the tensor map of a BF16 matrix x [n,k], with TMA boxes of of_tile rows by
+ * KVR_TILE_COLUMNS columns. */
 static bool map_rows(struct kvr_tensor_map *out, const kvr_bf16 *x, int64_t n, int k, int of_tile)
 {
     return kvr_tensor_map_of(out, x, n, 1, k, of_tile, KVR_SWIZZLE_128);

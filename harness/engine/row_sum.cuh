@@ -4,7 +4,7 @@
 
 #include "harness/device/kernel.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32 }; /* maximum number of threads and of warps per CTA */
+enum { THREADS = 256, WARPS = THREADS / 32 }; /* maximum numbers of threads and warps per CTA */
 
 /* Returns to every thread the sum of v over all threads of the CTA. Each warp sums by butterfly
  * shuffles. The sums of the warps are then added in warp order. */

@@ -13,8 +13,10 @@ static size_t shared_bytes(int j)
     return (size_t)(WARPS * 32 * j + KEYS * (32 * j + 1)) * sizeof(float);
 }
 
-/* Loads rows [t0, t0 + KEYS) of a head into a shared-memory tile with row stride W + 1. The tile's
- * rows past the last token and its channels past the head dimension become zero. */
+/* Loads the vectors of tokens [t0, t0 + KEYS) of x, which is K or V, for one head into a
+ * shared-memory tile of KEYS rows by W channels. The row stride of W + 1 floats avoids bank
+ * conflicts when each lane reads its own row. The tile's rows past the last token and its channels
+ * past the head dimension become zero. */
 template <int W>
 static __device__ __forceinline__ void fetch(const struct kvr_umt5_heads &a,
                                              kvr_global<const float> x, int head, int t0,

@@ -29,9 +29,10 @@ void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pix
                    (float *)y);
 }
 
-/* Copies the channels of every input frame at one output pixel to one row of `out` (im2row over
- * frames). FEW is a vector of channels. A thread copies one vector for one output pixel and one
- * input frame. `wide` is the number of vectors per pixel of a frame. */
+/* Writes one row of `out` per output pixel (im2row over frames). The row consists of the channels
+ * of the corresponding pixel of each input frame, frame by frame. FEW is kvr_vec<T, N>, a vector of
+ * N adjacent channels of type T. A thread copies one vector for one output pixel and one input
+ * frame. `wide` is the number of vectors per pixel of a frame. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     frame_rows(struct kvr_conv_shape c, int taps, int wide, int stride0, int stride1, int stride2,
@@ -54,9 +55,9 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = v;
 }
 
-/* Launches the kernel frame_rows, where FEW is a vector of N elements. The kernel's arguments
+/* Launches the kernel frame_rows with vectors of N elements of type T. The kernel's arguments
  * stride0 to stride2 are the distances between adjacent pixels of each frame, in vectors. A stride
- * of 0 marks a missing frame. */
+ * of 0 marks a missing frame, for which the kernel writes zeros. */
 template <class T, int N>
 static void frame_rows_as(struct kvr_stream *s, const struct kvr_conv_shape *c, int taps,
                           const struct kvr_conv_frame *f, int first, int rows, void *out)

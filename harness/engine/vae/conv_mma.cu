@@ -8,23 +8,25 @@
 /* A CTA computes a tile of PIXELS pixels by COLUMNS output channels. Each of the four warps
  * computes half of the tile's pixels for half of the tile's channels. */
 enum { PIXELS = 128, DEPTH = KVR_CONV_MMA_DEPTH, STAGES = 3, THREADS = 128 };
-/* COLUMNS is ANY if the convolution has at most ANY output channels or an odd number of output
- * channels. */
+/* The kernel's template parameter COLUMNS is 32 (ANY), 96 or 128. It is ANY for a convolution with
+ * at most 32 output channels or with an odd number of output channels. */
 enum { ANY = 32 };
 enum { CHUNK = 8 /* elements per cp.async */, CHUNKS = DEPTH / CHUNK };
-/* A thread copies the 16-byte chunk threadIdx.x % CHUNKS of every ROWS-th row of a stage. */
+/* A row of a stage has CHUNKS chunks of 16 bytes. A thread copies the chunk threadIdx.x % CHUNKS of
+ * the rows threadIdx.x / CHUNKS + i * ROWS, for i = 0, 1, 2, ... */
 enum { ROWS = THREADS / CHUNKS, PIXEL_ROWS = PIXELS / ROWS };
 
 /* Returns the offset, in elements, of a 16-byte chunk in a tile with rows of 64 bytes. The XOR
- * swizzle spreads the 8 rows that an ldmatrix reads over all shared-memory banks. Rows that are 8
- * apart have the same swizzle. */
+ * swizzle spreads the 8 rows that an ldmatrix reads over all shared-memory banks. The swizzle
+ * depends on row % 8 only. The same chunk 8 rows below is thus at the offset plus 8 * DEPTH. */
 static __device__ __forceinline__ int chunk_at(int row, int chunk)
 {
     return row * DEPTH + (chunk ^ row / 2 % CHUNKS) * CHUNK;
 }
 
-/* The input frames of a convolution, one per temporal tap of the kernel and at most three. `first`
- * is the number of leading frames that are missing at the start of a clip. */
+/* The input frames of a convolution, one per temporal tap of the kernel and at most three. At the
+ * start of a clip, the first `first` of these frames do not exist, and the kernel skips their taps.
+ * `stride` is the number of elements between the starts of adjacent pixels. */
 struct frames {
     kvr_global<const kvr_bf16> f0, f1, f2;
     int first, stride;
@@ -38,17 +40,19 @@ static __device__ __forceinline__ kvr_global<const kvr_bf16> frame_of(const stru
 /* Position of the next K step: its kernel tap (dy, dx), its frame and its first input channel. */
 struct k_position {
     int dy, dx, frame, channel;
-    kvr_global<const kvr_bf16> pixels; /* address of input channel `channel` in pixel 0 */
+    kvr_global<const kvr_bf16> pixels; /* address of channel `channel` of pixel (0, 0) */
     kvr_global<const kvr_bf16> weights;
-    /* For each pixel of this thread, the offset from `pixels`, in elements, of the 16-byte chunk
-     * that this thread copies. */
+    /* This thread copies one 16-byte chunk of each of PIXEL_ROWS input pixels. The chunk of its
+     * input pixel i starts offset[i] elements after `pixels`. */
     int offset[PIXEL_ROWS];
-    /* bit i is set if the thread's pixel i, shifted by the kernel tap, is inside the frame */
+    /* bit i is set if input pixel i, which is the thread's output pixel i shifted by the kernel
+     * tap, is inside the frame */
     unsigned there;
 };
 
-/* Computes the image row and column of every output pixel of this thread. A pixel past the last
- * output pixel gets the negative row -c.kernel, so that all its kernel taps are above the frame. */
+/* Computes the image row and column of every output pixel of this thread. For a pixel past the last
+ * output pixel, the row is -c.kernel, where c.kernel is the kernel's height. The input pixels of
+ * every kernel tap are then above the frame, and fetch() copies zeros for them. */
 static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c, int p0,
                                                   int (&y)[PIXEL_ROWS], int (&x)[PIXEL_ROWS])
 {
@@ -61,8 +65,8 @@ static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c
     }
 }
 
-/* Computes at.there and at.offset, which locate this thread's input pixels for the kernel tap
- * (at.dy, at.dx). */
+/* For the kernel tap (at.dy, at.dx), computes the offsets of this thread's input pixels, at.offset,
+ * and the bits at.there, which tell whether these pixels are inside the frame. */
 static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &c, int stride,
                                                    const int (&y)[PIXEL_ROWS],
                                                    const int (&x)[PIXEL_ROWS],
@@ -82,7 +86,8 @@ static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &
     }
 }
 
-/* Returns the address of the weights for the kernel tap (at.dy, at.dx) and the frame at.frame. */
+/* Returns the address of the weight of output channel 0 and input channel 0 for the kernel tap
+ * (at.dy, at.dx) and the frame at.frame. */
 static __device__ __forceinline__ kvr_global<const kvr_bf16>
 weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w,
            const struct k_position &at)
@@ -92,9 +97,10 @@ weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w,
     return w + (((at.dy + border) * c.kernel + at.dx + border) * c.taps + at.frame) * c.in;
 }
 
-/* Advances `at` to the next K step. The innermost loop runs over input channels. The next loop runs
- * over the columns of a kernel row, because the input pixels of neighbouring columns overlap and
- * are still in L1. The outer loops run over frames and over kernel rows. */
+/* Advances `at` to the next K step. From the innermost to the outermost, the loops run over input
+ * channels, kernel columns, frames and kernel rows. The loop over kernel columns is inside the loop
+ * over frames because adjacent kernel columns read mostly the same input pixels, which are then
+ * still in L1. */
 static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
                                                const struct frames &f, kvr_global<const kvr_bf16> w,
                                                const int (&y)[PIXEL_ROWS],
@@ -185,8 +191,10 @@ multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][
     }
 }
 
-/* Stores the output channels `column` and `column` + 1 of the pixel at y. There are `out` output
- * channels, so channels whose index is `out` or more are not stored. */
+/* Rounds `low` and `high`, the values of output channels `column` and `column` + 1 of one pixel, to
+ * BF16 and stores them. The address of the pixel's channel 0 is y. Channels whose index is `out` or
+ * more do not exist and are not stored. Without ODD, `out` is even, and one 4-byte store writes
+ * both channels. */
 template <bool ODD>
 static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int column, int out, float low,
                                            float high)
@@ -249,7 +257,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
             fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
         kvr_copy_commit();
         multiply<N>(stages + full, lanes, sum);
-        if (s + STAGES < steps) /* this address computation overlaps with the MMAs */
+        if (s + STAGES < steps) /* advance() computes addresses while the MMAs execute */
             advance(c, f, w, y, x, at);
         empty = full;
         full = full + STAGE < STAGES * STAGE ? full + STAGE : 0;

@@ -8,11 +8,10 @@
 /* ---- convolution ----------------------------------------------------------------------------- */
 
 enum { PIXELS = 128, COLUMNS = 32, DEPTH = KVR_PRODUCT_DEPTH, CONV_THREADS = 64, NO_PIXEL = -1 };
-enum {
-    ROW_LINE = PIXELS / 4 + 1,
-    COLUMN_LINE = COLUMNS / 4 + 1
-}; /* lengths in quads (four floats) of the lines of the shared-memory tiles, one line per K index
-    * (product.cuh), with one quad of padding that avoids bank conflicts of stores */
+/* The shared-memory tiles `rows` and `columns` have one line per K index (product.cuh). ROW_LINE
+ * and COLUMN_LINE are the numbers of quads (four floats) per line. The last quad is padding: it
+ * avoids bank conflicts when lanes with adjacent K indices store quads of the same index. */
+enum { ROW_LINE = PIXELS / 4 + 1, COLUMN_LINE = COLUMNS / 4 + 1 };
 enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
 static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
               "every thread fetches the same number of quads");
@@ -48,8 +47,9 @@ static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape 
     return ((int64_t)out * span + within / c.in * c.in) * c.taps + frame * c.in + within % c.in;
 }
 
-/* Loads the input values of the CTA's pixels for one K index into the shared-memory tile `rows`.
- * The tile has one line per K index, and `lane` is the index of the line to write. */
+/* Loads input values of the CTA's output pixels at this thread's K index t into line `lane` of the
+ * shared-memory tile `rows`. The CONV_THREADS / DEPTH threads with the same K index load different
+ * quads of the line. */
 template <class T>
 static __device__ __forceinline__ void
 load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_global<const T> f0,
@@ -72,9 +72,9 @@ load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_
     }
 }
 
-/* Loads the weights of output channels [n0, n0 + COLUMNS) for one K index into the shared-memory
- * tile `columns`. The tile has one line per K index, and `lane` is the index of the line to
- * write. */
+/* Loads the weights of output channels [n0, n0 + COLUMNS) at this thread's K index into line `lane`
+ * of the shared-memory tile `columns`. The CONV_THREADS / DEPTH threads with the same K index load
+ * different quads of the line. */
 template <class T>
 static __device__ __forceinline__ void
 load_weights(const struct kvr_conv_shape &c, bool there, kvr_global<const T> w, int span, int frame,
@@ -124,8 +124,9 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
                                             : stride2,
                                k < depth };
 
-        /* Waits until all threads have read the tiles of the previous step. In the first step, the
-         * barrier also waits until `places`, the pixel coordinates, is written. */
+        /* Waits until all threads have read the tiles of the previous DEPTH K indices. In the first
+         * iteration, the barrier also makes the pixel coordinates in `places` visible to all
+         * threads. */
         __syncthreads();
         load_pixels<T>(c, t, frame, f0, f1, f2, places, lane, rows);
         load_weights<T>(c, t.there, w, span, frame, n0, within, lane, columns);
@@ -235,7 +236,8 @@ static __device__ __forceinline__ struct kvr_vec<T, N> sum_of(const struct kvr_v
     return sum;
 }
 
-/* Computes x += y. FEW is a vector of elements, and each thread adds one vector. */
+/* Computes x += y for arrays of n vectors. FEW is kvr_vec<T, N>, a vector of N elements of type T,
+ * and each thread adds one vector. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     add_pixels(int64_t n, kvr_global<const FEW> y, kvr_global<FEW> x)
@@ -307,8 +309,9 @@ void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x)
         KVR_LAUNCH(rectify, kvr_blocks(n, THREADS), THREADS, 0, s, n, added, y, x);
 }
 
-/* Adds the shortcut connection of a decoder level to `to`: frame number `which` of the level's
- * upsampled input `from` (kvr_vae_ops.spread). Each thread computes one value of `to`. */
+/* Adds the shortcut connection of a decoder level to `to`, one frame of the level's output. The
+ * shortcut connection upsamples the level's input `from` to `times` frames (kvr_vae_ops.spread),
+ * and `which` is the index of the frame to add. Each thread computes one value of `to`. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     spread(int64_t n, int w, int in, int out, int times, int which, kvr_global<const T> from,

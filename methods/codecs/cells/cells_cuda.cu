@@ -4,9 +4,9 @@
  * scale and, in some formats, the minimum or zero point of one group of one token. Then each thread
  * encodes 8 tokens of one channel, which fill whole bytes of a bit plane. Built with -fmad=false.
  *
- * The kernels multiply by reciprocals instead of dividing per element. The function
- * cells_quotient() uses the reciprocal of a scale, and struct cut contains the reciprocal of the
- * group size. */
+ * The kernels multiply by reciprocals instead of dividing per element. The reciprocal of a group's
+ * scale is computed once per group and token. The reciprocal of the group size is a kernel
+ * argument, cut.share. */
 #include "methods/codecs/cells/cells.h"
 
 #include "methods/kernels/planes.cuh"
@@ -60,14 +60,16 @@ static __global__ void __launch_bounds__(THREADS)
         atomicMax(most + 0, top);
 }
 
-/* Constants that replace divisions by the group size. The quotient i / group is the high word of
- * i * share, where share is 2^32 / group rounded up. The rounding increases the product by less
- * than i. The quotient is exact if this increase is less than 2^32 / group, which holds for
- * i < 2^24 because a group has at most 256 channels. */
+/* Division of the channels into groups and tiles. `share` is 2^32 / group rounded up, where `group`
+ * is the group size. Channel i belongs to group floor(i / group), which a kernel computes as the
+ * high word of the 64-bit product i * share. Because share is rounded up, the product exceeds
+ * i * 2^32 / group by less than i. The quotient is exact if this excess is less than 2^32 / group,
+ * which holds for i < 2^24 because a group has at most 256 channels. */
 struct cut {
     unsigned share, of_token; /* of_token: groups per token */
-    /* The groups of a token are divided into `tiles` tiles of `groups` groups, where the last tile
-     * may have fewer groups. A CTA encodes one tile of 8 tokens. */
+    /* A CTA encodes one tile, which is `groups` adjacent groups of channels for 8 tokens. `tiles`
+     * is the number of tiles that the groups of 8 tokens are divided into. The last tile may have
+     * fewer groups. */
     unsigned tiles, groups;
 };
 

@@ -1,6 +1,7 @@
-/* cube_cuda.cu - the stage `cube` on a CUDA device. A cube is a box of adjacent tokens (cube.h).
- * Each thread encodes one channel of one cube, or decodes one element. Sums are accumulated in the
- * same order as on the CPU, so results are bit-identical. Built with -fmad=false. */
+/* cube_cuda.cu - the stage `cube` on a CUDA device. A cube is a box of tokens that are adjacent in
+ * frame, row and column (cube.h). Each thread encodes one channel of one cube, or decodes one
+ * element. Sums are accumulated in the same order as on the CPU, so results are bit-identical.
+ * Built with -fmad=false. */
 #include "methods/codecs/cube/cube.h"
 
 enum { THREADS = 128 };
