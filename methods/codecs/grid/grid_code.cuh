@@ -23,7 +23,8 @@ struct shape {
     float middle;
     /* XOR mask that turns quantized integers (b bits, two's complement, one per byte) into codes */
     unsigned flip;
-    bool aligned_scales;  /* whether the eight FP16 scales of eight tokens are 16-byte aligned */
+    /* whether tokens have one FP16 scale each, and one 16-byte load reads eight tokens' scales */
+    bool aligned_scales;
     float inv_q_max;      /* 1 / q_max */
     float inv_half_range; /* 1 / 2^(b-1) */
 };
@@ -48,14 +49,17 @@ static __device__ __forceinline__ float value_of(int order)
 }
 
 /* Quantization parameters of a group with the scale S. A value x is quantized to (x - m) / S + pre,
- * rounded to the nearest integer. Asymmetric grids use either the minimum m or the zero point
- * `pre`, and the other is 0; in symmetric grids both are 0. The fields s = S * down and inv = 1/s
- * let the kernel compute (x - m) * down * inv instead of (x - m) / S. The factor `down` is 2^-64
- * for scales S above 2^100, which prevents a denormal inv, and otherwise 1. */
+ * rounded to the nearest integer. Asymmetric grids of methods named NAME@study use the zero point
+ * `pre`, and m is 0. Other asymmetric grids use the minimum m, and `pre` is 0. In symmetric grids,
+ * m and `pre` are 0. The fields s = S * down and inv = 1/s let the kernel compute (x - m) * down *
+ * inv instead of (x - m) / S. The factor `down` is 2^-64 for scales S above 2^100, which prevents a
+ * denormal inv, and otherwise 1. */
 struct quant_params {
     float s, inv, m, pre, down;
     kvr_f16 scale, zero;
-    /* Whether codes must be clipped, because the FP16 scale or minimum has saturated or is NaN. */
+    /* Whether quantized integers may be outside [q_min, q_max], because the FP16 scale or minimum
+     * is NaN or has saturated at 65504. PLAIN kernels (grid_variants.cuh) clip only then; other
+     * kernels always clip. */
     bool clips;
 };
 
@@ -72,7 +76,8 @@ static __device__ __forceinline__ kvr_f16 half_up(float x)
 static __device__ __forceinline__ kvr_f16 half_down(float x)
 {
     const kvr_f16 h = kvr_half_of(x);
-    /* the next lower FP16 number has the bit pattern h + 1 if h is negative, otherwise h - 1 */
+    /* If rounding to nearest gave an h above x, the result is the next lower FP16 number: its bit
+     * pattern is h + 1 if h is negative, otherwise h - 1. */
     const unsigned down_one = h & 0x8000u ? 1u : 0xffffu;
     const unsigned down = (h + (kvr_float_of(h) > x ? down_one : 0u)) & 0xffffu;
     const unsigned size = down & 0x7fffu;
@@ -84,7 +89,7 @@ static __device__ __forceinline__ struct quant_params fit_study(const struct sha
                                                                 float hi)
 {
     const float q_top = (float)((1 << g.planes.bits) - 1);
-    /* for INT2, qmax is 1, so the codes are ternary */
+    /* a symmetric grid of 2 bits uses only the integers -1, 0 and 1, because qmax is 1 */
     const float qmax = (float)((1 << (g.planes.bits - 1)) - 1);
     const float eps = g.bf16 ? kvr_round_bf16(1e-8f) : 1e-8f;
     struct quant_params f;
@@ -160,9 +165,9 @@ static __device__ __forceinline__ float rounded(float x, bool bf16)
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* Quantizes x, and returns a float whose low mantissa bits are the code (in two's complement for
- * symmetric grids). The addition of ROUND = 1.5 * 2^23 rounds to an integer, because floats from
- * 2^23 to 2^24 have a spacing of 1. The code of NaN is the smallest code. */
+/* Quantizes x to an integer q, and returns the float q + ROUND. The low byte of its bit pattern is
+ * q, in two's complement if q is negative. The addition of ROUND = 1.5 * 2^23 rounds to an integer,
+ * because floats from 2^23 to 2^24 have a spacing of 1. If x or the scale is NaN, q is q_min. */
 static const float ROUND = 12582912;
 
 template <bool PLAIN, bool CLIPS = true>
@@ -211,16 +216,17 @@ static __device__ __forceinline__ struct bit_range bit_range_of(const float (&x)
     return all;
 }
 
-/* Computes the minimum and the maximum of the floats whose bit patterns s summarizes. Both results
- * are mapped to integers by order_of(). */
+/* Computes the minimum and the maximum of the floats whose extreme bit patterns are in `s`. The
+ * function stores order_of() of the minimum in `low`, and order_of() of the maximum in `high`. */
 static __device__ __forceinline__ void range_of(const struct bit_range &s, int &low, int &high)
 {
     low = order_of(__uint_as_float((int)s.umax < 0 ? s.umax : s.umin));
     high = order_of(__uint_as_float(s.smax < 0 ? s.umin : (unsigned)s.smax));
 }
 
-/* Converts a float or BF16 number to float. The function is a template because some builds use it
- * for one type only, and clang would warn about an unused overload. */
+/* Converts a float or BF16 number to float. The function is a template instead of two overloads,
+ * because a source file may call it for one type only, and clang would warn about the unused
+ * overload. */
 template <typename X> static __device__ __forceinline__ float to_float(X x)
 {
     if constexpr (sizeof x == sizeof(kvr_bf16))
@@ -229,8 +235,9 @@ template <typename X> static __device__ __forceinline__ float to_float(X x)
         return x;
 }
 
-/* Returns the shape of the grid's bit planes for kernels that access elements of type T. An element
- * contains one byte of each of sizeof(T) channels, and `channels` counts elements. */
+/* Returns the shape of the grid's bit planes for a kernel that accesses sizeof(T) channels at once,
+ * as a word of type T with one byte per channel. In the result, `channels` is the number of such
+ * words per row. */
 template <class T>
 static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape &g)
 {
@@ -243,10 +250,10 @@ static __device__ __forceinline__ unsigned bit_select(unsigned m, unsigned a, un
     return (a & m) | (b & ~m);
 }
 
-/* Stores the codes of tokens t0 to t0 + 15 for sizeof(T) channels; the first channel is c
- * sizeof(T). All 16 tokens must be in the block. The array `code` contains codes to which the XOR
- * with g.flip has not been applied. Returns false, and stores nothing, unless the grid has 2 or 4
- * bits. */
+/* Stores the codes of tokens t0 to t0 + 15 in channels c * V to c * V + V - 1, where V = sizeof(T).
+ * All 16 tokens must be in the block. code[i] contains the quantized integers of token t0 + i, one
+ * byte per channel; the function converts them to codes by an XOR with g.flip. Returns false, and
+ * stores nothing, unless the grid has 2 or 4 bits. */
 template <class T>
 static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t t0, int64_t c,
                                                   const unsigned (&code)[16], kvr_global<T> codes)
@@ -279,7 +286,8 @@ static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t
     return false;
 }
 
-/* Stores the codes of the first n_stored tokens from t0 on, eight tokens at a time. */
+/* Like store_full, but stores the codes of tokens t0 to t0 + n_stored - 1 only, and supports every
+ * number of bits. */
 template <class T, int REG_TOKENS>
 static __device__ __forceinline__ void store_tail(const struct shape &g, int n_stored, int64_t t0,
                                                   int64_t c, const unsigned (&code)[REG_TOKENS],

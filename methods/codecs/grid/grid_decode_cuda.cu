@@ -2,14 +2,14 @@
  * grid followed by the inverse rotation, or a chain of two grids. The CPU reference is grid.c.
  *
  * Results are bit-identical to the CPU's, because every rounding is the same (built with
- * -fmad=false). The product of a code and its scale is exact in F32, so an FMA with the offset
- * gives the same result as a multiplication and an addition. */
+ * -fmad=false). The product of an 8-bit code and an FP16 scale is exact in F32. Therefore an FMA
+ * that adds the group's minimum gives the same result as a multiplication and an addition. */
 #include <type_traits>
 
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Dequantizes byte j of `code`. To convert the byte to float, the function inserts it as the low
- * byte of the float 2^23. */
+/* Dequantizes byte j of `code` with the parameters `l`. The function converts the byte to float by
+ * inserting it as the low byte of the bit pattern of 2^23, which gives the float 2^23 + byte. */
 template <bool PLAIN>
 static __device__ __forceinline__ float dequantize(const struct shape &g, unsigned code, int j,
                                                    const struct dequant &l)
@@ -23,16 +23,16 @@ static __device__ __forceinline__ float dequantize(const struct shape &g, unsign
     return rounded(rounded(x, g.bf16) + l.off, g.bf16);
 }
 
-/* The part of a block that a kernel dequantizes: tokens from token t0 on, and channels from channel
- * `first` on. */
+/* The part of a block that a kernel dequantizes: n tokens from token t0 on, and `width` channels
+ * from channel `first` on. */
 struct part {
-    int64_t t0, n, first, width; /* n tokens; `width` channels */
+    int64_t t0, n, first, width;
     int mode;
 };
 
-/* Dequantizes channels c to c + V - 1 of tokens 8 t8 to 8 t8 + 7 of one grid. If `first`, the
+/* Dequantizes channels c to c + V - 1 of tokens 8 * t8 to 8 * t8 + 7 of one grid. If `first`, the
  * function stores the results in x, and otherwise it adds the results to x. The caller uses only
- * tokens 8 t8 + begin to 8 t8 + end - 1. */
+ * x[begin] to x[end - 1]. */
 template <class T, bool PLAIN>
 static __device__ __forceinline__ void
 add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c,
@@ -42,8 +42,8 @@ add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c
     enum { V = sizeof(T) };
     unsigned code[8];
 
-    /* Load scales and codes before their first use, so that the latencies of the loads overlap. */
-    if (g.axis == KVR_AXIS_TOKENS) { /* one group contains all 8 tokens of a channel */
+    /* The thread loads scales and codes before it uses them, so that load latencies overlap. */
+    if (g.axis == KVR_AXIS_TOKENS) { /* in each channel, the 8 tokens are in the same group */
         const int64_t at = (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
         const kvr_global<const kvr_vec<kvr_f16, V>> all = kvr_as<const kvr_vec<kvr_f16, V>>(scales);
         const kvr_vec<kvr_f16, V> scale = all[at / V];
@@ -101,8 +101,8 @@ add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c
     }
 }
 
-/* Type of a thread's output for one token: a vector of V floats, a vector of V / 2 words that
- * contain two BF16 numbers each, or one BF16 number if V is 1. */
+/* Type of a thread's output for V channels of one token: a vector of V floats, a vector of V / 2
+ * words that contain two BF16 numbers each, or one BF16 number if V is 1. */
 template <class W> struct output_of {
     enum { V = sizeof(typename W::T) };
     static constexpr bool narrow = sizeof(typename W::X) == 2, pairs = narrow && V > 1;
@@ -130,8 +130,8 @@ static __device__ __forceinline__ void store_as(kvr_bf16 &to, const kvr_vec<floa
 }
 
 /* Each thread dequantizes up to 8 tokens of sizeof(T) adjacent channels, one per byte of the code
- * word T. With a rotation, a second grid or BF16 output, the decode mode must be KVR_DECODE_SET,
- * which overwrites the output. */
+ * word T. With a rotation, a second grid or BF16 output, the kernel requires the mode
+ * KVR_DECODE_SET, which overwrites `out`. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
                                                   : W::rotated         ? 6

@@ -1,25 +1,26 @@
 /* grid_encode_cuda.cu - quantizes values to the integer grids of grid.h on a CUDA device. The CPU
  * reference is grid.c.
  *
- * The kernel grid_encode_tokens encodes groups along tokens, of any length; a thread reads the
- * values of its group twice. The kernel grid_encode_16 encodes groups of 16 tokens, for a single
- * grid, a chain of two grids, or a grid after a rotation; a thread has the values of its group in
- * registers. The kernel grid_encode_token encodes one group per token. The kernel grid_encode_rows
- * encodes groups of channels within a token.
+ * The kernel grid_encode_tokens encodes groups of consecutive tokens of a channel, for every group
+ * size; a thread reads the values of its group twice. The kernel grid_encode_16 encodes groups of
+ * 16 tokens, for a single grid, a chain of two grids, or a grid after a rotation; a thread has the
+ * values of its group in registers. The kernel grid_encode_token encodes groups that contain all
+ * channels of a token. The kernel grid_encode_rows encodes groups of channels within a token.
  *
  * Codes, scales and zero points are bit-identical to the CPU's, because every rounding is the same
- * (built with -fmad=false). Where the CPU divides by a group's scale, kvr_quotient computes the
- * same quotient with three multiplications. Integer comparisons find the minimum and the maximum of
- * a group, so the order of the reduction does not matter. */
+ * (built with -fmad=false). Where the CPU divides by a group's scale, the functions of quotient.h
+ * compute the same quotient from the reciprocal of the scale. To find the minimum and the maximum
+ * of a group, the kernels compare floats as integers (order_of). Integers have a total order,
+ * unlike floats with NaN and -0, so the order of the reduction does not affect the result. */
 #include <type_traits>
 
 #include "methods/codecs/grid/grid_rotated.cuh"
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Type T of the code words of grid_encode_16, except in ROTATED variants. A code word has one byte
- * per channel, and a thread stores one code word to each row of a bit plane. Without PLAIN
- * (grid_variants.cuh), a thread encodes only one channel, which reduces the size of the machine
- * code. */
+/* Type T of the code words of grid_encode_16 if no rotation precedes the grid. A code word has one
+ * byte per channel, and a thread stores one code word to each row of a bit plane. With PLAIN
+ * (grid_variants.cuh), a thread encodes four channels. Without PLAIN, a thread encodes only one
+ * channel, which reduces the size of the machine code. */
 template <bool PLAIN> struct codes_of {
     using type = uint32_t;
 };
@@ -30,14 +31,16 @@ template <> struct codes_of<false> {
 enum {
     /* number of tokens whose values a thread of grid_encode_16 has in registers */
     REG_TOKENS = 16,
-    SPAN = 256, /* number of channels that a CTA of grid_encode_rows encodes */
+    /* maximum number of channels that a CTA of grid_encode_rows encodes, unless a group is wider */
+    SPAN = 256,
     /* maximum number of groups that a CTA of grid_encode_rows encodes: a group has at least 8
      * channels, so each of 8 tokens has at most SPAN / 8 groups */
     GROUPS = 8 * SPAN / 8,
     TOKEN_UNITS = 512 /* maximum number of threads in a CTA of grid_encode_token */
 };
 
-/* Packs the codes of N channels into a 32-bit word, one byte per code. */
+/* Converts the results of quantize() for N channels to codes, and packs them into a 32-bit word,
+ * one byte per code. */
 template <int N>
 static __device__ __forceinline__ unsigned pack_codes(const struct shape &g, const float (&v)[N])
 {
@@ -51,8 +54,8 @@ static __device__ __forceinline__ unsigned pack_codes(const struct shape &g, con
     return u ^ g.flip;
 }
 
-/* Encodes groups along tokens, of any length. Each thread encodes one group, and reads x twice, the
- * second time from the GPU's L1 or L2 cache. */
+/* Encodes groups of g.group consecutive tokens of a channel. Each thread encodes one group, and
+ * reads the group's values twice, the second time from the GPU's L1 or L2 cache. */
 template <bool PLAIN>
 static __global__ void __launch_bounds__(THREADS)
     grid_encode_tokens(struct shape g, unsigned strips, kvr_global<const float> x,
@@ -94,8 +97,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Type of a thread's input for one token: a vector of V floats, or a vector of V / 2 words that
- * contain two BF16 numbers each. */
+/* Type of the V channels of one token that a thread has in registers: a vector of V floats, or a
+ * vector of V / 2 words that contain two BF16 numbers each. */
 template <class X, int V> struct row_of {
     using type = kvr_vec<float, V>;
 };
@@ -147,8 +150,9 @@ static __device__ __forceinline__ void store_residual(kvr_vec<unsigned, P> &, in
 {
 }
 
-/* Quantizes the group x, which belongs to channel j of this thread. The code of token i becomes
- * byte j of code[i]. If `next`, the quantization residual of x[i] replaces element j of v[i]. */
+/* Quantizes x, a group of 16 values from channel j of the thread's channels. The quantized integer
+ * of token i becomes byte j of code[i]. If `next` (a second grid follows), the quantization
+ * residual of x[i] replaces element j of v[i]. */
 template <bool PLAIN, bool CLIPS, class Values>
 static __device__ __forceinline__ void
 encode_group(const struct shape &g, const struct quant_params &f, const struct dequant &l,
@@ -162,15 +166,16 @@ encode_group(const struct shape &g, const struct quant_params &f, const struct d
         const float q = quantize<PLAIN, CLIPS>(g, x[i], f);
 
         code[i] = j ? __byte_perm(code[i], __float_as_uint(q), selector) : __float_as_uint(q);
-        /* the residual is an F32 number, and padding remains 0 */
+        /* the residual is not rounded to BF16, and values of padding tokens remain 0 */
         if (next && (PLAIN || i < n_valid))
             store_residual(v[i], PLAIN ? j : 0, x[i] - fmaf(q - ROUND - z, l.s, l.off));
     }
 }
 
-/* Computes the range of channel j over N tokens. A BF16 register contains two channels, so the call
- * for the even channel stores the ranges of both channels in `least` and `most`. The call for the
- * odd channel reads its range from `least` and `most`. */
+/* Computes the minimum and the maximum of channel j over N tokens, and maps them to integers by
+ * order_of(). A BF16 register contains two channels, so the call for the even channel stores the
+ * minima of both channels in `least` and their maxima in `most`. The call for the odd channel reads
+ * `least` and `most`. */
 template <int V, int N>
 static __device__ __forceinline__ void range_at(const kvr_vec<float, V> (&v)[N], int j, unsigned &,
                                                 unsigned &, int &low, int &high)
@@ -200,11 +205,11 @@ static __device__ __forceinline__ void range_at(const kvr_vec<unsigned, P> (&v)[
     high = order_of(j % 2 ? kvr_bf16_high(most) : kvr_bf16_low(most));
 }
 
-/* Quantizes the groups of tokens t0 to t0 + 15 in channels c V to c V + V - 1. The first n_valid
- * tokens of v are not padding. If `next`, each value in v is replaced by its quantization residual,
- * which a second grid then quantizes. Without PLAIN, the loop over channels is not unrolled, which
- * reduces the size of the machine code. Without PLAIN, a chain of two grids requires V = 1, that
- * is, one channel per thread. */
+/* Quantizes the groups of tokens t0 to t0 + 15 in channels c * V to c * V + V - 1. Of the tokens in
+ * v, the first n_valid are not padding. If `next`, each value in v is replaced by its quantization
+ * residual, which a second grid then quantizes. Without PLAIN (grid_variants.cuh), the loop over
+ * channels is not unrolled, which reduces the size of the machine code. Without PLAIN, a chain of
+ * two grids requires V = 1, that is, one channel per thread. */
 template <class T, bool PLAIN, class Held>
 static __device__ __forceinline__ void
 encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)[REG_TOKENS],
@@ -220,7 +225,8 @@ encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)
 
 #pragma unroll(PLAIN ? V : 1)
     for (int j = 0; j < V; j++) {
-        /* The selector of __byte_perm replaces byte j by the low byte of the second operand. */
+        /* With this selector, __byte_perm(u, w, selector) is u with byte j replaced by the low byte
+         * of w. */
         const unsigned selector = (0x3210u & ~(15u << 4 * j)) | 4u << 4 * j;
         float x[REG_TOKENS];
         int low, high;
@@ -263,8 +269,8 @@ encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)
     store_tail(g, n_stored, t0, c, code, codes);
 }
 
-/* Groups of 16 tokens. Each thread has the values of its channels in registers, so that x is read
- * only once. */
+/* Encodes groups of 16 tokens. Each thread keeps 16 tokens of its channels in registers, so the
+ * kernel reads x only once. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                                   : W::raw             ? 6
@@ -300,8 +306,9 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
         for (int i = 0; i < REG_TOKENS; i++) {
             Read there = {};
 
-            /* Past the end of the block, load the last token again. The duplicate token does not
-             * change the range, and the code of the duplicate is discarded. */
+            /* For a token past the end of the block, a PLAIN kernel loads the block's last token
+             * again. This duplicate does not change the minimum and maximum of a group, and its
+             * code is discarded. Other kernels use 0. */
             if (W::plain || i < n_valid)
                 there = from[row * (unsigned)(W::plain && i >= n_valid ? n_valid - 1 : i)];
             load_row(v[i], there);
@@ -356,8 +363,9 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
     }
 }
 
-/* Completes `order`, the integer to which order_of() has mapped a float. If `size` is 2 (BF16),
- * only the upper 16 bits of `order` are valid, and the function sets the lower 16 bits. */
+/* Returns the integer to which order_of() maps a float or BF16 number of `size` bytes. For a float,
+ * this is `order`. For BF16, only the upper 16 bits of `order` are valid, and the function replaces
+ * the lower 16 bits. */
 static __device__ __forceinline__ int extend_order(int order, size_t size)
 {
     const int low = order < 0 ? 0xffff : 0;
@@ -365,8 +373,8 @@ static __device__ __forceinline__ int extend_order(int order, size_t size)
     return size == 2 ? (order & ~0xffff) | low : order;
 }
 
-/* Quantizes 8 tokens of a thread's channels. Only the first n_stored of these tokens are stored in
- * the block. */
+/* Quantizes 8 tokens of a thread's channels. If i >= n_stored, token i is past the end of the
+ * block, and code[i] is 0. */
 template <bool PLAIN, bool CLIPS, class Params, class Held>
 static __device__ __forceinline__ void code_tokens(const struct shape &g, int n_stored,
                                                    const Params &params, const Held (&v)[8],
@@ -389,7 +397,7 @@ static __device__ __forceinline__ void code_tokens(const struct shape &g, int n_
 
 /* Computes the quantization parameters of the CTA's 8 tokens, one token per thread of warp 0. On
  * entry, low[8 w + i] and high[8 w + i] contain the minimum and the maximum of token i over the
- * channels of warp w. Returns whether any code may need clipping. */
+ * channels of warp w. Returns whether any of these tokens needs clipping (quant_params.clips). */
 template <class W>
 static __device__ __forceinline__ int
 fit_tokens(const struct shape &g, int64_t t0, int n_stored, int warps, kvr_shared<int> low,
@@ -416,9 +424,9 @@ fit_tokens(const struct shape &g, int64_t t0, int n_stored, int warps, kvr_share
     return __any_sync(~0u, f.clips);
 }
 
-/* Encodes one group per token. A CTA encodes 8 tokens with all their channels. A thread has 8
- * tokens of sizeof(T) channels in registers, and the number of warps of the CTA is rounded up to
- * cover all channels. */
+/* Encodes groups that contain all channels of a token. A CTA encodes 8 tokens. Each thread has
+ * sizeof(T) channels of all 8 tokens in registers, and the CTA has enough warps for all
+ * channels. */
 template <class W>
 static __global__ void __launch_bounds__(TOKEN_UNITS)
     grid_encode_token(struct shape g,
@@ -474,8 +482,9 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
     kvr_store8(planes_of<T>(g), blockIdx.x, c, code, codes);
 }
 
-/* Computes the range of a group of `width` values by one warp. If `there` is false, the group is
- * padding and its values are 0. */
+/* One warp computes the minimum and the maximum of a group of `width` values, and maps them to
+ * integers by order_of(). If `there` is false, the group belongs to a padding token, whose values
+ * are 0. */
 template <class T>
 static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>> x, int64_t at,
                                                       int width, bool there, int lane, int &low,
@@ -502,10 +511,10 @@ static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>
     high = __reduce_max_sync(~0u, hi);
 }
 
-/* Encodes groups of channels within a token. A CTA encodes 8 tokens and, in every token, several
- * groups or one wide group. One warp computes the range of each group, and one thread computes the
- * quantization parameters of each group. Then each thread quantizes 8 tokens of sizeof(T)
- * channels. */
+/* Encodes groups of channels within a token. A CTA encodes 8 tokens. In each token, it encodes as
+ * many groups as fit into SPAN channels, or one group if a group has at least SPAN channels. One
+ * warp computes the minimum and the maximum of each group, and one thread computes the quantization
+ * parameters of each group. Then each thread quantizes sizeof(T) channels of all 8 tokens. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, 5)
     grid_encode_rows(struct shape g, int64_t span, unsigned spans,
@@ -521,7 +530,7 @@ static __global__ void __launch_bounds__(THREADS, 5)
     const int64_t t8 = blockIdx.x / spans, first = (int64_t)(blockIdx.x % spans) * span;
     const int64_t last = channels - first < span ? channels : first + span;
     const int rows = at_most(g.planes.n_tok - 8 * t8, 8);
-    /* k is the number of groups per token in this CTA */
+    /* k is the number of groups that the CTA encodes in each token */
     const int width = (int)g.width, k = (int)(last - first) / width;
     const int n = rows * k, lane = (int)threadIdx.x % 32;
 
@@ -634,7 +643,8 @@ static void encode_alone(struct kvr_stream *s, const struct chain &one, const fl
         encode_rows<variant<uint32_t, ALONE, PLAIN>>(s, g, x, b);
     else if (g.axis != KVR_AXIS_TOKENS)
         encode_rows<variant<uint8_t, ALONE, PLAIN>>(s, g, x, b);
-    /* without PLAIN, a thread of grid_encode_16 encodes one channel and needs no vector access */
+    /* without PLAIN, a thread of grid_encode_16 loads one channel at a time, so alignment is not
+     * needed */
     else if (g.group == REG_TOKENS && (wide || !PLAIN))
         encode_16<variant<typename codes_of<PLAIN>::type, ALONE, PLAIN>>(s, one, x, b);
     else
@@ -656,7 +666,8 @@ void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
         encode_alone<false>(s, one, x, b);
 }
 
-/* Both overloads rotate and encode heads of 128 channels; x contains F32 or BF16 values. */
+/* Both overloads rotate and encode heads of 128 channels: the first one for F32 values x, the
+ * second one for BF16 values x. */
 template <bool PLAIN>
 static void encode_rotated(struct kvr_stream *s, const struct chain &chain, const float *x,
                            const struct grid_buffers &b)
@@ -671,7 +682,8 @@ static void encode_rotated(struct kvr_stream *s, const struct chain &chain, cons
     kvr_grid_encode_rotated(s, &chain.g[0], x, b.codes[0], b.scales[0]);
 }
 
-/* The type of the input values is X. */
+/* Launches the encoder of a chain. X is the type of the input values, and `rotated` is the head
+ * dimension if a rotation precedes the grid, otherwise 0. */
 template <bool PLAIN, class X>
 static void encode_chain(struct kvr_stream *s, const struct chain &chain, int rotated,
                          const void *x, const struct grid_buffers &b)

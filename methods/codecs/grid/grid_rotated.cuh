@@ -5,8 +5,9 @@
 
 #include "methods/codecs/grid/grid_code.cuh"
 
-/* Rotates and encodes x [g->n_tok,H,128] in F32 arithmetic. The address of x must be 16-byte
- * aligned. The function does not support methods named NAME@study. */
+/* Rotates x [g->n_tok,H,128], which has H heads, and quantizes it to `codes` and `scales`, in F32
+ * arithmetic. The address of x must be 16-byte aligned. The function does not support methods named
+ * NAME@study. */
 void kvr_grid_encode_rotated(struct kvr_stream *s, const struct shape *g, const kvr_bf16 *x,
                              void *codes, void *scales);
 

@@ -5,11 +5,12 @@
  * whose indices differ in one bit, and a thread has only some of the 128 channels. Therefore the
  * transform has two phases, between which the lanes exchange channels. In the first phase (strides
  * 1 to 8), a thread has 16 adjacent channels of four tokens. In the second phase (strides 16 to
- * 64), a thread has every 16th channel of eight tokens, so that two threads share a group. The
- * threads exchange values through the warp's shared memory: one 16-byte store and one 16-byte load
- * per four elements. With shuffles instead, as in fwht.cuh, every element would need five shuffles,
- * one per bit of the lane index. The threads also exchange ranges, scales and codes through this
- * shared memory. Finally, each thread stores the codes of four channels, as in grid_encode_16.
+ * 64), a thread has every 16th channel of eight tokens, so the 16 tokens of a group belong to two
+ * threads. The threads exchange values through the warp's shared memory: one 16-byte store and one
+ * 16-byte load per four elements. The transform of fwht.cuh would need five warp shuffles per
+ * element instead, one per bit of the lane index. The threads also exchange ranges, scales and
+ * codes through this shared memory. Finally, each thread stores the codes of four channels, as in
+ * grid_encode_16.
  *
  * All sums and products are rounded as in fwht.h and grid.h. */
 #include "methods/codecs/grid/grid_rotated.cuh"
@@ -19,15 +20,19 @@ enum {
     TOKENS = 16,
     WARPS = 4,
     WARP_SMEM = D * TOKENS / 4, /* size of a warp's shared memory, in units of 16 bytes */
-    /* The 16-byte word of a warp's shared memory at index AT_PARAMS + c % 4 * PARAM_STRIDE + c / 4
-     * contains the quantization parameters of channel c. A stride of 34 words avoids bank
-     * conflicts. */
+    /* In a warp's shared memory, the 16-byte word at index AT_PARAMS + c % 4 * PARAM_STRIDE + c / 4
+     * contains the quantization parameters of channel c. The stride is 34 instead of 32 words,
+     * because code_groups would otherwise have bank conflicts when lanes load the parameters of
+     * adjacent channels. */
     PARAM_STRIDE = 34,
-    /* Number of 16-byte words from the codes of tokens 4 i to 4 i + 3 to the codes of the next four
-     * tokens in a warp's shared memory. A stride of 34 words avoids bank conflicts. */
+    /* Number of 16-byte words from the codes of tokens 4 * i to 4 * i + 3 to the codes of the next
+     * four tokens in a warp's shared memory. The stride is 34 instead of 32 words, because
+     * otherwise the stores of lanes 0 to 15 and of lanes 16 to 31 in code_groups would be to the
+     * same banks. */
     CODE_STRIDE = 34,
-    /* Offset of the quantization parameters, in units of 16 bytes. The partial ranges of all
-     * channels precede the parameters, and the codes later overwrite the partial ranges. */
+    /* Offset of the quantization parameters in a warp's shared memory, in units of 16 bytes. The
+     * partial ranges of all channels precede the parameters, and the codes later overwrite the
+     * partial ranges. */
     AT_PARAMS = 2 * D
 };
 
@@ -65,13 +70,15 @@ template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N
 }
 
 /* Layout in shared memory of the values that lanes exchange between the two phases: the 16-byte
- * word with the index 4 c + t contains channel c of tokens 4 t to 4 t + 3. A swizzle XORs the low
- * three bits of this index with c / 16 and with c / 2 % 4. Without the swizzle, bank conflicts
- * would occur in the first phase, where eight threads write channels 16 apart, and in the second
- * phase, where eight threads read adjacent channels. */
+ * word with the index 4 * c + t contains channel c of tokens 4 * t to 4 * t + 3. A swizzle XORs the
+ * low three bits of this index with c / 16 and with c / 2 % 4. The GPU executes 16-byte accesses to
+ * shared memory for eight lanes at a time. In the first phase, these eight lanes store channels 16
+ * apart; in the second phase, they load adjacent channels. Without the swizzle, both accesses would
+ * have bank conflicts. */
 
-/* First phase of the transform: computes the butterflies of strides 1 to 8. The thread has channels
- * 16 p to 16 p + 15 of tokens 4 t to 4 t + 3. */
+/* First phase of the transform: computes the butterflies of strides 1 to 8. A thread transforms
+ * channels 16 * p to 16 * p + 15 of tokens 4 * t to 4 * t + 3, relative to the first token and
+ * channel of the warp. */
 static __device__ __forceinline__ void butterfly_near(kvr_global<const words> from, unsigned row,
                                                       int n_valid, int p, int t,
                                                       kvr_shared<quad> smem)
@@ -79,8 +86,8 @@ static __device__ __forceinline__ void butterfly_near(kvr_global<const words> fr
     const int at = 64 * p + (t ^ p);
     float v[4][16];
 
-    /* Past the end of the block, load the last token again, because a duplicate does not change the
-     * range. */
+    /* For a token past the end of the block, the thread loads the block's last token again, because
+     * a duplicate does not change the minimum and maximum of a group. */
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int token = 4 * t + i < n_valid ? 4 * t + i : n_valid - 1;
@@ -98,11 +105,12 @@ static __device__ __forceinline__ void butterfly_near(kvr_global<const words> fr
     }
 }
 
-/* Second phase of the transform: computes the butterflies of strides 16 to 64. The thread has every
- * 16th channel from channel `a` on, of tokens 8 half to 8 half + 7. With SURE, infinite and NaN
- * results are also correct; without SURE, a non-finite result may become any NaN. The kernel sets
- * SURE only for asymmetric grids. Symmetric grids do not need SURE, because the scale of a group
- * with any non-finite value is NaN. */
+/* Second phase of the transform: computes the butterflies of strides 16 to 64. A thread transforms
+ * channels `a`, `a` + 16, ..., `a` + 112 of eight tokens: the first eight of the warp's tokens if
+ * `half` is 0, the last eight if `half` is 1. With SURE, infinite results are correct; without
+ * SURE, they may become NaN. The kernel sets SURE only for asymmetric grids. In a symmetric grid,
+ * both infinity and NaN make the group's scale NaN and its codes minimal, so either value gives the
+ * same encoded group. */
 template <bool SURE>
 static __device__ __forceinline__ void butterfly_far(kvr_shared<quad> smem, int a, int half,
                                                      float (&w)[8][8])
@@ -140,8 +148,9 @@ static __device__ __forceinline__ void butterfly_far(kvr_shared<quad> smem, int 
     }
 }
 
-/* The partial range of half a group. A symmetric grid needs only two numbers: the largest magnitude
- * of positive values, and the largest magnitude of negative values. */
+/* The range of eight of a group's 16 tokens, as in struct bit_range. A symmetric grid needs only
+ * two numbers: the largest magnitude of positive values, and the largest magnitude of negative
+ * values. */
 template <bool ASYM> using partial_range = kvr_vec<unsigned, ASYM ? 4 : 2>;
 
 template <bool ASYM>
@@ -165,8 +174,9 @@ static __device__ __forceinline__ struct bit_range load_partial(const kvr_vec<un
     return { N > 2 ? t.v[2 % N] : 0u, t.v[0], (int)t.v[1] };
 }
 
-/* Computes the quantization parameters of channels 4 lane to 4 lane + 3 from the partial ranges
- * that two threads have stored. Returns whether codes may need clipping. */
+/* Computes the quantization parameters of channels 4 * lane to 4 * lane + 3 from two partial ranges
+ * per channel, which store_partial has stored in `smem`. Returns whether any of these groups needs
+ * clipping (quant_params.clips). */
 template <bool ASYM>
 static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_shared<quad> smem,
                                                   int lane, int64_t group,
@@ -196,8 +206,8 @@ static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_sha
     return clips;
 }
 
-/* Quantizes eight tokens of eight channels, and writes the codes to shared memory, from where other
- * threads store them in the block. */
+/* Quantizes eight tokens of eight channels, and writes the quantized integers to shared memory. The
+ * kernel later copies them from shared memory to the encoded block. */
 template <bool CLIPS>
 static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_shared<quad> smem,
                                                    int a, int half, const float (&w)[8][8])
@@ -239,8 +249,8 @@ static __device__ __forceinline__ void transpose_4x4(const words &of, unsigned *
     code[3] = __byte_perm(c, d, 0x7632);
 }
 
-/* Rotates and encodes; the kernel has one instance for symmetric grids and one for asymmetric
- * grids. */
+/* Rotates and encodes x; each warp encodes 16 tokens of one head. The kernel has one instance for
+ * symmetric grids and one for asymmetric grids. */
 template <bool ASYM>
 static __global__ void __launch_bounds__(WARPS * 32, ASYM ? 4 : 5)
     grid_encode_rotated(struct shape g, unsigned strips, kvr_global<const words> x,

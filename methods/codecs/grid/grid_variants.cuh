@@ -2,12 +2,14 @@
  * grid_decode_cuda.cu share.
  *
  * Each thread processes sizeof(T) channels, because every channel has one byte in a row of a bit
- * plane. The type T is uint32_t if extents and addresses are multiples of four channels. A thread
- * then accesses 16 bytes of values or 4 bytes of codes at a time, and a warp accesses 512 or 128
- * contiguous bytes.
+ * plane. The type uint32_t requires that numbers of channels are multiples of four and that
+ * addresses are aligned for vector access. With uint32_t, a thread accesses 16 bytes of values or 4
+ * bytes of codes at a time. A warp accesses 512 contiguous bytes of values, or 128 contiguous bytes
+ * of codes.
  *
  * Every kernel is compiled twice. With PLAIN, a kernel supports only F32 arithmetic, and no methods
- * named NAME@study. Without PLAIN, a kernel also supports BF16 arithmetic and these methods. */
+ * named NAME@study. Without PLAIN, a kernel also supports BF16 arithmetic and methods named
+ * NAME@study. */
 #ifndef KVR_METHODS_GRID_VARIANTS_CUH
 #define KVR_METHODS_GRID_VARIANTS_CUH
 
@@ -26,14 +28,15 @@ struct chain {
 
 template <class T> using values = kvr_vec<float, sizeof(T)>;
 
-/* Kernels have variants for one grid (ALONE), for one grid with a rotation and one head per warp
- * (ROTATED), and for two grids (PAIR). */
+/* Kernels have variants for one grid (ALONE), for one grid with a Hadamard rotation of each head by
+ * one warp (ROTATED), and for a chain of two grids (PAIR). */
 enum kind { ALONE, ROTATED, PAIR };
 template <class Codes, enum kind K, bool Plain = true, class In = float> struct variant {
     using T = Codes;
     using X = In;
     static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
-    /* Whether a thread loads BF16 values and converts them to float only when it quantizes them. */
+    /* Whether a thread keeps BF16 values in registers, and converts a value to float only when it
+     * quantizes the value. */
     static constexpr bool raw = K == ALONE && sizeof(In) == 2;
 };
 
@@ -44,8 +47,9 @@ struct dequant {
 };
 
 /* Returns the dequantization parameters of a group. Symmetric grids ignore `zero`, and their z is
- * 2^(b-1) for codes of b bits. For asymmetric grids, `zero` is z in methods named NAME@study;
- * otherwise it is the group's minimum, which becomes `off`, and z is 0. */
+ * 2^(b-1) for codes of b bits. In asymmetric grids of methods named NAME@study, `zero` is the zero
+ * point z, and `off` is 0. In other asymmetric grids, `zero` is the group's minimum, which becomes
+ * `off`, and z is 0. */
 template <bool PLAIN>
 static __device__ __forceinline__ struct dequant dequant_of(const struct shape &g, kvr_f16 scale,
                                                             kvr_f16 zero)
@@ -90,8 +94,10 @@ static inline struct shape shape_of(const struct kvr_grid *g, const struct kvr_s
     return s;
 }
 
-/* Returns whether a thread may access n channels at a time. All extents, `first` and `width` must
- * be multiples of n, and all addresses must be aligned to the size of n elements. */
+/* Returns whether a thread may access n channels at a time. The kernel accesses channels `first` to
+ * `first` + `width` - 1. The integers `first` and `width`, the number of channels, and the width of
+ * groups within a token must be multiples of n. The addresses of x, codes and scales must be
+ * aligned to the size of n elements. */
 static inline bool vectorizable(int n, const struct shape *g, int64_t first, int64_t width,
                                 const void *x, const void *codes, const void *scales)
 {
@@ -150,7 +156,8 @@ static inline bool all_vectorizable(int n, const struct chain *c, int64_t first,
     return all;
 }
 
-/* Returns whether the chain can use the PLAIN kernels. */
+/* Returns whether the PLAIN kernels support the chain c, that is, if its rotation and grids use F32
+ * arithmetic and the method's name does not end in @study. */
 static inline bool plain(const struct chain *c)
 {
     bool all = !c->rotate_bf16;

@@ -1,5 +1,5 @@
-/* fwht.cuh - the fast Walsh-Hadamard transform of fwht.h by one warp. Lane l contains elements l V
- * to l V + V - 1 of each of R rows.
+/* fwht.cuh - the fast Walsh-Hadamard transform of fwht.h by one warp. Of each of R rows, lane i of
+ * the warp has elements i * V to i * V + V - 1 in registers.
  *
  * Results are bit-identical to the CPU's: the butterflies of one stride are independent, so the
  * assignment of elements to lanes does not affect rounding. */
@@ -9,16 +9,18 @@
 #include "harness/device/mma.cuh"
 #include "methods/kernels/quotient.h"
 
-/* Returns x, rounded to BF16 if `bf16` is true. The rounding loses the payload of a NaN. */
+/* Returns x, rounded to BF16 if `bf16` is true. */
 static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
 {
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* Transforms R rows of d values. If V is 1, d is at most 32; otherwise d is 32 V. All lanes of the
- * warp call this function. With TINY, denormal results are also exact: if a lane has a value below
- * 2^-100, for which kvr_quotient may be inexact, the lane divides. With `sure`, infinite and NaN
- * results are also correct; without `sure`, a non-finite result may become any NaN. */
+/* Transforms R rows of d values. If V is 1, d is at most 32; otherwise d is 32 * V. All lanes of
+ * the warp call this function. After the butterflies, every value is divided by sqrt(d). The
+ * division uses kvr_quotient, whose denormal results may be rounded incorrectly if the dividend is
+ * below 2^-100 in magnitude. With TINY, a lane with such a value uses the `/` operator instead,
+ * which rounds correctly. With `sure`, infinite results are correct; without `sure`, they may
+ * become NaN. */
 template <int V, int R, bool TINY>
 static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], int d, bool bf16,
                                                      bool sure = true)
@@ -52,7 +54,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
 #pragma unroll
         for (int r = 0; r < R; r++) {
 #pragma unroll
-            for (int j = 0; j < V; j++) { /* the FMA is exact, because `sign` is 1 or -1 */
+            for (int j = 0; j < V; j++) { /* sign * v is exact, so fmaf rounds like + or - */
                 const float v = x[r].v[j], other = __shfl_xor_sync(~0u, v, h);
 
                 x[r].v[j] = kvr_fwht_round(fmaf(sign, v, other), bf16);
@@ -77,7 +79,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int i = 0; i < R * V; i++) {
-        /* If V is 2, 8 or 32, sqrt(d) = sqrt(32 V) is a power of two, so `inv` is exact. */
+        /* For V = 2, 8 or 32, sqrt(d) is a power of two, so v * inv equals v / norm. */
         const float v = x[i / V].v[i % V];
         const float y = V == 2 || V == 8 || V == 32 ? v * inv : kvr_quotient(v, norm, inv);
 

@@ -1,21 +1,23 @@
-/* fwht_cuda.cu - the Walsh-Hadamard transform of fwht.h on a CUDA device. Each warp transforms
- * rows_of(V) rows.
+/* fwht_cuda.cu - the Walsh-Hadamard transform of fwht.h on a CUDA device. Each warp transforms one
+ * to four rows of d elements, and each lane has V elements of a row in registers.
  *
- * Rows are 16-byte aligned, and rows of fewer than 16 bytes are aligned to their size. */
+ * The address of each row is aligned to 16 bytes or, for rows of fewer than 16 bytes, to the row's
+ * size. */
 #include "methods/codecs/hadamard/fwht.cuh"
 #include "methods/codecs/hadamard/fwht.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
 
 enum { WARPS = 4 };
 
-/* Returns the number of rows per warp, which gives every lane 16 to 128 bytes of loads in
- * flight. */
+/* Returns the number of rows that a warp transforms if each lane has v elements of a row. With this
+ * number of rows, every lane has 16 to 128 bytes of loads in flight. */
 static __host__ __device__ constexpr int rows_of(int v)
 {
     return v < 4 ? 4 : v < 16 ? 16 / v : 1;
 }
 
-/* Transforms rows of d values. If V is 1, d is at most 32; otherwise d is 32 V. */
+/* Transforms rows of d values, with V values of a row per lane. If V is 1, d is at most 32;
+ * otherwise d is 32 * V. */
 template <int V>
 static __global__ void __launch_bounds__(WARPS * 32)
     fwht_rows(kvr_global<kvr_vec<float, V>> x, int64_t rows, int d, bool bf16)

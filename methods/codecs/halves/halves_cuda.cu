@@ -1,5 +1,6 @@
-/* halves_cuda.cu - the stage `halves` on a CUDA device. Each thread encodes one group, whose codes
- * fill whole bytes of every bit plane. Built with -fmad=false. */
+/* halves_cuda.cu - the stage `halves` (quantization in FP16 arithmetic, see halves.h) on a CUDA
+ * device. Each thread encodes one group, whose codes fill whole bytes of every bit plane. Built
+ * with -fmad=false. */
 #include "methods/codecs/halves/halves.h"
 
 #include "methods/kernels/planes.cuh"

@@ -1,5 +1,5 @@
-/* kmeans_cuda.cu - k-means on a CUDA device. The CPU reference is kmeans.c, which adds in
- * the same order. */
+/* kmeans_cuda.cu - k-means on a CUDA device. The CPU reference is kmeans.c, which computes all sums
+ * in the same order, so results are bit-identical. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/kmeans/kmeans_cuda.h"
 
@@ -10,7 +10,8 @@ static __device__ __forceinline__ float widened(kvr_bf16 h)
     return __uint_as_float((unsigned)h << 16);
 }
 
-/* Sets each centroid of residual stage `stage` to a random token. */
+/* Initializes each centroid of stage `stage` with the residual x of a pseudorandom token. Stage 0
+ * clusters the input, and each later stage clusters the residual of the stage before it. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_begin(struct kvr_kmeans m, int stage, kvr_global<const float> x,
                  kvr_global<kvr_bf16> centres)

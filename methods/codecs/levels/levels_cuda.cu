@@ -2,8 +2,8 @@
  *
  * Codes and scales are bit-identical to the CPU's, because the operations and their order are the
  * same (built with -fmad=false). A first kernel computes scales, with one warp per group. A second
- * kernel encodes; each thread encodes 8 tokens of one channel, which fill whole bytes of a bit
- * plane. */
+ * kernel computes codes; each thread encodes 8 tokens of one channel, because 8 codes fill whole
+ * bytes of a bit plane. */
 #include "harness/device/number.cuh"
 #include "methods/codec.h"
 #include "methods/kernels/planes.cuh"

@@ -1,5 +1,5 @@
-/* lowrank_cuda.cu - decoder of the codec `lowrank` on a CUDA device. Each thread computes one
- * element. Built with -fmad=false. */
+/* lowrank_cuda.cu - decoder of the codec `lowrank` on a CUDA device. Each thread decodes one
+ * element: the head's mean plus a weighted sum of its basis vectors. Built with -fmad=false. */
 #include "methods/codecs/lowrank/lowrank.h"
 
 enum { THREADS = 128 };
