@@ -435,7 +435,7 @@ START_TEST(fused_is_refused_with_a_reason)
         int head_dim;
         const char *why;
     } cases[] = {
-        { "RTN_INT4", KVR_F32, 16, "path staged for F32" },
+        { "RTN_INT4", KVR_F32, 16, "this cache is F32" },
         { "RTN_INT4+exact", KVR_BF16, 16, "diagnostic" },
         { "RTN_INT4", KVR_BF16, 24, "head_dim" },
     };
