@@ -11,8 +11,8 @@
 
 enum { THREADS = 128, WARPS = THREADS / 32 };
 
-/* Sets out[i] to the squared quantization scale of element first + i of a block. Elements are in
- * the order [token, channel], and a token has `channels` channels. */
+/* Sets out[i] to the squared quantization scale of the element with the index `first` + i in the
+ * block. Elements are in the order [token, channel], and a token has `channels` channels. */
 static __global__ void __launch_bounds__(THREADS)
     stored_scales(int64_t first, int64_t n, int64_t channels, int axis, int group,
                   kvr_global<const kvr_f16> scale, kvr_global<float> out)
@@ -105,11 +105,11 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 /* Computes the correction of every query and head, one per warp. Let x[c] be channel c of the
- * query, multiplied by the softmax scale. If `energy`, the correction is the sum over channels
- * of x[c] * mean[c] + x[c]^2 * var[c] / 2. Here mean[c] and var[c] are the mean and the variance
- * of the decoded keys minus those of the original keys. Otherwise the correction is the sum over
- * channels of x[c]^2 * s2[c] / 24, where s2[c] is the mean squared quantization scale of the
- * keys. */
+ * query, multiplied by the softmax scale. If `energy` is true, the correction is the sum over
+ * channels of x[c] * mean[c] + x[c]^2 * var[c] / 2. Here mean[c] is the mean over tokens of key
+ * channel c after decoding minus the mean before encoding, and var[c] is the same difference of the
+ * variances. If `energy` is false, the correction is the sum over channels of x[c]^2 * s2[c] / 24,
+ * where s2[c] is the mean squared quantization scale of the keys. */
 static __global__ void __launch_bounds__(THREADS)
     correction_rows(int64_t rows, int heads, int d, float scale, bool energy,
                     kvr_global<const kvr_f16> moments, kvr_global<const float> q,

@@ -20,7 +20,7 @@ static __device__ __forceinline__ int64_t kvr_block_scan(int64_t v, kvr_shared<i
 
         sum += lane >= h ? before : 0;
     }
-    __syncthreads(); /* waits until all threads have read `warps` in the previous call */
+    __syncthreads(); /* waits until all threads have read the array `warps` in the previous call */
     if (lane == 31)
         warps[warp] = sum;
     __syncthreads();

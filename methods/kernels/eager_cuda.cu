@@ -1,9 +1,9 @@
 /* eager_cuda.cu - implements eager_ops.h on a CUDA device. Every operation is one kernel launch.
  * The CPU reference is eager_cpu.c.
  *
- * A thread processes 4 elements if extents are multiples of 4 and addresses are 16-byte aligned,
- * and otherwise 1 element. For an operation in place, x is NULL, and the kernel reads its operand
- * from `out`. */
+ * A thread of an elementwise or packing kernel processes 4 adjacent elements of a row if row
+ * lengths are multiples of 4 and F32 addresses are 16-byte aligned. Otherwise the thread processes
+ * 1 element. For an operation in place, x is NULL, and the kernel reads its operand from `out`. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
 #include "methods/kernels/eager_ops.h"
@@ -88,8 +88,9 @@ template <class E, int M> struct way {
     using T = kvr_vec<float, M>;
 };
 
-/* Applies a binary operation to every element and the second operand of the element's group. A CTA
- * processes THREADS * N channels of one token. */
+/* Applies a binary operation to every element and the second operand of the element's group. Each
+ * thread processes N channels of one token, and a CTA processes THREADS * N channels of the
+ * token. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     eager_zip(int op, struct kvr_eager_part p, unsigned strips, bool bf16, bool same,
@@ -193,8 +194,8 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = v == v ? kvr_half_of(v) : nan;
 }
 
-/* Packs codes into bit planes. Each thread packs eight tokens of sizeof(T) channels, as in
- * planes.cuh. */
+/* Packs codes into bit planes. Each thread packs the codes of eight tokens for sizeof(T) adjacent
+ * channels. T is the integer type in which planes.cuh stores these codes. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     eager_pack(struct kvr_planes p, unsigned strips, float plus,
@@ -354,8 +355,8 @@ static void half_of(struct kvr_dev *dev, int64_t n, kvr_f16 nan, const float *x,
                    out);
 }
 
-/* Returns whether threads may process four channels at a time: channel counts are multiples of 4,
- * and addresses are aligned. */
+/* Returns whether threads may process four channels at a time: the numbers of channels and the
+ * first channel's index are multiples of 4, and addresses are aligned. */
 static bool by_four(int64_t channels, int64_t c0, int64_t width, const void *x, const void *codes)
 {
     return channels % 4 == 0 && c0 % 4 == 0 && width % 4 == 0 && kvr_aligned(x, 16) &&

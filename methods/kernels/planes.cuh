@@ -18,7 +18,8 @@ struct kvr_planes {
     int bits;
 };
 
-/* Returns the number of rows of a plane of f-bit fields, where f is 1, 2, 4 or 8. */
+/* Returns the number of rows that the codes of n_tok tokens fill in a plane of f-bit fields, where
+ * f is 1, 2, 4 or 8. */
 static __host__ __device__ __forceinline__ int64_t kvr_plane_rows(int64_t n_tok, int f)
 {
     return (n_tok * f + 7) / 8;
@@ -75,8 +76,8 @@ static __device__ __forceinline__ int64_t load_plane(const struct kvr_planes p, 
     return plane + rows * p.channels;
 }
 
-/* Stores the codes of tokens 8 t8 to 8 t8 + 7 for sizeof(T) channels; the first channel is c
- * sizeof(T). The codes of tokens from n_tok on must be 0. */
+/* Stores the codes of the eight tokens from index 8 * t8 on, for the sizeof(T) channels from index
+ * c * sizeof(T) on. The codes of tokens with an index of p.n_tok or more must be 0. */
 template <class T>
 static __device__ __forceinline__ void kvr_store8(const struct kvr_planes p, int64_t t8, int64_t c,
                                                   const unsigned (&code)[8], kvr_global<T> packed)

@@ -38,7 +38,8 @@ static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int
     return sum;
 }
 
-/* Returns the sum of row `row`: its 8 partial sums, added in order. */
+/* Adds the partial sums lanes[8 * row] to lanes[8 * row + 7], in this order, and returns the
+ * result. */
 static __device__ __forceinline__ double lanes_of(kvr_shared<double> lanes, int row)
 {
     double sum = 0;
@@ -90,8 +91,9 @@ static __global__ void __launch_bounds__(SUMMARY_THREADS)
         summary[frame * f.n_heads + h] = mk + mv;
 }
 
-/* Computes the variance over frames of mean |v| at every position of a frame. Each position has
- * LANES threads, and the first of these threads accumulates the variance by Welford's algorithm. */
+/* For every token position of a frame, computes the variance over frames of mean |v|, the mean
+ * magnitude of the value channels of the token at this position. Each position has LANES threads,
+ * and the first of these threads accumulates the variance by Welford's algorithm. */
 static __global__ void __launch_bounds__(THREADS)
     position_variance(kvr_global<const float> v, int64_t n_frames, int64_t positions,
                       int64_t channels, kvr_global<struct kvr_ranked> rank)

@@ -348,8 +348,8 @@ COMMIT(many_barriers, 0)
 COMMIT(too_much_shared, 0)
 COMMIT(static_and_dynamic, 47744)
 
-/* Launches static_and_dynamic with `bytes` bytes of dynamic shared memory, but does not first call
- * kvr_stream_ask_shared(). */
+/* Launches the kernel static_and_dynamic with `bytes` bytes of dynamic shared memory, but does not
+ * first raise the kernel's limit by kvr_stream_ask_shared(). */
 static void launch_unasked(struct kvr_stream *s, float *x, size_t bytes)
 {
     const struct kvr_emu::shape shape = { "static_and_dynamic",

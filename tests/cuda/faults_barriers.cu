@@ -1,5 +1,5 @@
-/* faults_barriers.cu - kernels with named barriers and setmaxnreg. Each has one planted fault or
- * none; see faults_hopper.h. */
+/* faults_barriers.cu - kernels with named barriers and setmaxnreg. Each kernel has one deliberate
+ * error, which the CUDA emulator must report, or none; see faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
@@ -50,7 +50,8 @@ static __global__ void named_sixteen(kvr_global<float> x)
     kvr_named_sync(16, 64);
 }
 
-/* Only half of the lanes of each of four warps arrive. */
+/* Only lanes 0 to 15 of each of four warps arrive at the named barrier, although all lanes of a
+ * warp must arrive. */
 static __global__ void named_half_warps(kvr_global<float> x)
 {
     if (!threadIdx.x)
@@ -88,8 +89,8 @@ static __global__ void named_arrives_and_reads(kvr_global<float> x)
     x[i] = tile[63 - i];
 }
 
-/* Each warp waits at its own named barrier. Therefore no barrier separates a warp's stores from the
- * other warp's loads of the same elements. */
+/* Each of the two warps waits at its own named barrier. Therefore no barrier separates a warp's
+ * stores to `tile` from the other warp's loads of the same elements. */
 static __global__ void named_of_others(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, FAULT_THREADS);
@@ -130,7 +131,7 @@ static __global__ void named_after_nothing(kvr_global<float> x)
 }
 
 /* A producer and two consumer warp groups. The launch allocates 168 registers for each of 384
- * threads. */
+ * threads, and setmaxnreg can only redistribute these registers. */
 template <int PRODUCER, int CONSUMER> static __global__ void registers_split(kvr_global<float> x)
 {
     if (!threadIdx.x)

@@ -1,5 +1,5 @@
-/* faults_cluster.cu - kernels with clusters and remote shared memory. Each has one planted fault or
- * none; see faults_hopper.h. */
+/* faults_cluster.cu - kernels with clusters and remote shared memory. Each kernel has one
+ * deliberate error, which the CUDA emulator must report, or none; see faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
@@ -9,8 +9,8 @@ enum fault_kind {
     NONE,
     NOT_BEGUN, /* no cluster barrier precedes the first access to remote shared memory */
     READS_EARLY,
-    WAITS_WITHIN, /* the wait for remote stores has block scope */
-    FREES_WITHIN, /* the wait for a free stage has block scope */
+    WAITS_WITHIN, /* the wait for remote stores has block scope, not cluster scope */
+    FREES_WITHIN, /* the wait for a free stage has block scope, not cluster scope */
     FREES_NOT,
     ENDS_WHILE_REACHED, /* a block exits before a remote arrival on its mbarrier */
     ENDS_BEFORE_STORES,
@@ -23,7 +23,7 @@ enum fault_kind {
     BARRIER_ELSEWHERE,
     STORES_ODD, /* a remote store is misaligned by 8 bytes */
     BYTES_TOO_MANY,
-    /* A block reads global memory that the other block wrote, without a cluster barrier. */
+    /* A block reads global memory that the other block wrote, without a cluster barrier between. */
     GLOBAL_UNMET,
     READ_UNFENCED, /* no fence between the wait for remotely stored data and its use by wgmma */
     COPY_NOT_BEGUN,
@@ -36,7 +36,7 @@ enum fault_kind {
     GIVES_NOTHING,  /* a bulk copy reads uninitialized bytes */
     GIVES_NONE,     /* a bulk copy has 0 bytes */
     GIVES_BARRIER,  /* the source of a bulk copy is an mbarrier */
-    WRITES_GIVEN,   /* a thread overwrites the source before the copy completes */
+    WRITES_GIVEN,   /* a thread overwrites the source of a bulk copy before its completion */
 };
 
 enum { ROUNDS = 3, PAIR = 2 };
@@ -110,7 +110,8 @@ template <int FAULT> static __global__ void exchange(kvr_global<float> x)
             (float)(int)kvr_remote_load({ kvr_remote_of(kvr_as<unsigned>(tile), other) });
 }
 
-/* One block writes global memory, and the other block reads it. */
+/* Block 0 of a cluster writes global memory, and block 1 reads it after a cluster barrier, which
+ * the fault GLOBAL_UNMET omits. */
 template <int FAULT> static __global__ void hand_on(kvr_global<float> x)
 {
     const int first = (int)blockIdx.x / PAIR * PAIR * FAULT_THREADS, i = (int)threadIdx.x;
@@ -226,7 +227,7 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
     __syncwarp();
     if (self % 32 == 0)
         kvr_barrier_arrive(put);
-    kvr_named_sync(1, KVR_WARP_GROUP); /* waits until all threads have stored the queries */
+    kvr_named_sync(1, KVR_WARP_GROUP); /* waits until all threads have stored `a` to `shared` */
     kvr_barrier_wait_cluster(put, 0);
     if (FAULT != READ_UNFENCED)
         kvr_fence_async();
@@ -287,7 +288,7 @@ void cluster_product(struct kvr_stream *s, const float *a, const void *b, float 
     run_multiply<NONE>(s, a, b, out);
 }
 
-/* Runs the kernel on buffers of zeros. */
+/* Launches the kernel `multiply` on buffers of zeros. */
 template <int FAULT> static void commit_multiply(struct kvr_stream *s, float *)
 {
     enum { A = HOPPER_ROWS * 64 * 4, B = HOPPER_TOKENS * 2 * 64 * 2, OUT = 2 * 64 * 128 * 4 };

@@ -1,5 +1,5 @@
-/* faults_hopper.cu - a pipeline of a producer and a consumer warp group, with one planted fault or
- * none; see faults_hopper.h. */
+/* faults_hopper.cu - a pipeline of a producer and a consumer warp group. It has one deliberate
+ * error (fault), which the CUDA emulator must report, or none; see faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
@@ -13,11 +13,11 @@ enum fault_kind {
     BARRIER_MISSING,   /* an mbarrier is not initialized */
     BARRIER_OVERWRITTEN,
     BARRIER_READ,       /* a plain load reads an mbarrier */
-    WAITS_OTHER_PARITY, /* the consumer waits for the wrong parity */
-    FREES_OTHER_PARITY, /* the producer waits for the wrong parity */
+    WAITS_OTHER_PARITY, /* the consumer waits for the wrong phase parity of an mbarrier */
+    FREES_OTHER_PARITY, /* the producer waits for the wrong phase parity of an mbarrier */
     WAITS_NOT,
-    LOOKS_EARLY,    /* a thread reads a tile without waiting */
-    BARRIER_OF_TWO, /* a stage counts as free when two of four warps have released it */
+    LOOKS_EARLY,    /* a thread reads a tile without waiting for its TMA copy */
+    BARRIER_OF_TWO, /* a stage becomes free when two of the four consumer warps have released it */
     ONE_ARRIVES_NOT,
     BYTES_TOO_MANY,
     FREED_EARLY, /* a stage is released while wgmma reads it */
@@ -28,9 +28,9 @@ enum fault_kind {
     NOT_COMMITTED,
     REGISTERS_UNFENCED,
     NOT_SWIZZLED,
-    BETWEEN_ROWS, /* an operand starts inside a group of 8 rows */
+    BETWEEN_ROWS, /* a descriptor's address is inside, not at the start of, a group of 8 rows */
     PAST_THE_END,
-    ANOTHER_OPERAND, /* one warp passes a different operand */
+    ANOTHER_OPERAND, /* one warp passes a different operand descriptor to wgmma */
     A_THREAD_LEAVES,
     PRODUCTS_LEFT,
     COPY_LEFT,
@@ -38,7 +38,8 @@ enum fault_kind {
     COPY_PAST_THE_END,
     COPY_OTHER_CHANNELS,
     COPY_MISPLACED_PLAIN,
-    /* a bulk copy reads global memory that a thread of the launch has written */
+    /* a bulk copy reads global memory that a thread of the same launch has written; the emulator
+     * rejects this even with a fence */
     COPY_OF_THIS_LAUNCH,
     BARRIER_OF_NONE,
     BARRIER_OF_TOO_MANY,
@@ -114,7 +115,8 @@ static __device__ void produce(const struct kvr_tensor_map &map, kvr_shared<uint
     }
 }
 
-/* Returns the descriptor of the operand at `p`, with the planted fault. */
+/* Returns the wgmma descriptor of the operand at `p`; the fault, if it concerns descriptors, makes
+ * the descriptor invalid. */
 template <int FAULT> static __device__ kvr_operand operand_of(kvr_shared<uint8_t> p)
 {
     const kvr_operand right =
@@ -314,7 +316,7 @@ void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out)
     run_pipeline<NONE>(s, a, b, out);
 }
 
-/* Runs the pipeline on buffers of zeros. */
+/* Launches the kernel `pipeline` on buffers of zeros. */
 template <int FAULT> static void commit(struct kvr_stream *s, float *)
 {
     enum { A = HOPPER_ROWS * 64 * 4, B = HOPPER_TOKENS * 2 * 64 * 2, OUT = 64 * 128 * 4 };
@@ -339,12 +341,12 @@ enum bytes_fault {
     BYTES_SUMS_EARLY,
     BYTES_OPERAND_EARLY, /* a thread writes register operands of a wgmma in flight */
     BYTES_REGISTERS_UNFENCED,
-    BYTES_OTHER_SIGNS, /* one warp has operands of the other signedness */
+    BYTES_OTHER_SIGNS, /* one warp multiplies unsigned bytes, the other three signed bytes */
     BYTES_NOT_SWIZZLED,
     BYTES_BETWEEN_ROWS,
     BYTES_PAST_THE_END,
     BYTES_LEFT,
-    BYTES_OF_THREE_WARPS, /* three warps do not form a warp group */
+    BYTES_OF_THREE_WARPS, /* the block has three warps, but a warp group has four */
 };
 
 /* Multiplies the matrix `a` [64,128] by the transpose of the matrix `b` [128,128] twice; TMA loads
@@ -398,7 +400,8 @@ static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
         kvr_wgmma_bytes(more, four, 4 * k, kvr_operand_from(of_b, 32 * k), k > 0);
     if (FAULT == BYTES_OPERAND_EARLY)
         four[3] = 0;
-    /* adds the product of the first 32 columns a second time */
+    /* adds the product of columns 0 to 31 of `a` and `b` a second time, with `a` in shared
+     * memory */
     kvr_wgmma_bytes(more, of_a, of_b, true);
     kvr_wgmma_commit();
     if (FAULT == BYTES_LEFT)
@@ -463,7 +466,8 @@ const struct fault hopper_faults[] = {
     PIPELINE(BARRIER_OVERWRITTEN,
              "thread (3,0,0): mbarrier at byte 40968 of 'dynamic': written, not as an mbarrier"),
     PIPELINE(BARRIER_READ, "mbarrier at byte 40984 of 'dynamic': read, not as an mbarrier"),
-    PIPELINE(WAITS_OTHER_PARITY, "byte"), /* the consumer reads early, or the launch deadlocks */
+    /* the consumer reads a tile before the tile's copy completes, or it waits forever */
+    PIPELINE(WAITS_OTHER_PARITY, "byte"),
     PIPELINE(FREES_OTHER_PARITY, "waits for phase 0 of the mbarrier at byte 40976 of 'dynamic', "
                                  "which lacks 4 of 4 arrivals and 0 bytes"),
     PIPELINE(WAITS_NOT, "read by a product (wgmma)"),

@@ -16,8 +16,8 @@
 #include "harness/device/vector.cuh"
 #include "methods/kernels/block_scan.cuh"
 
-/* As on the CPU, the block is divided into PIECES pieces. A piece consists of whole spans of SPAN
- * elements. The sum of a span is the sum of LANES partial sums. */
+/* To add in the same order as the CPU, the kernels divide the block into PIECES pieces of whole
+ * spans of SPAN elements. A span's sums of x and of x^2 are each the sum of LANES partial sums. */
 enum {
     PIECES = 64,
     SPAN = 1024,
@@ -43,9 +43,10 @@ static_assert(sizeof(struct moments) % 8 == 0, "what follows it in `work` is ali
  * the float x as an integer. */
 struct choice {
     int64_t n_outliers; /* number of elements that are stored as outliers */
-    int64_t over;       /* number of elements with |x| > bound, the upper limit of n_outliers */
+    int64_t over;       /* number of elements with |x| > bound; only radix select computes it */
     int64_t ties;
-    float bound; /* exact outlier bound, or NaN if a value of the block is not finite */
+    float bound; /* exact outlier bound, or NaN if the standard deviation is not finite */
+    /* smallest bits(|x|) of a stored outlier, or 0 if all elements with |x| > bound are stored */
     unsigned above;
     float guess; /* estimate of the bound; elements with |x| > guess are candidates */
 };
@@ -56,15 +57,15 @@ struct candidate {
     int32_t at; /* index of the element in its span */
 };
 
-/* The buffer `work` contains, in this order, choice, bins [256], moments [spans], counts [spans],
- * candidates [spans][ROOM] and listed [spans]. The array `listed` contains the number of candidates
- * of every span. */
+/* The buffer `work` contains, in this order, a struct choice, the histogram bins [256], moments
+ * [spans], counts [spans], candidates [spans][ROOM] and listed [spans]. The array `listed` contains
+ * the number of candidates of every span. */
 struct counts {
-    /* Numbers of elements of a span with |x| > choice.bound: `above` counts those with
-     * bits(|x|) > choice.above, and `ties` those with bits(|x|) == choice.above. The kernel
-     * outlier_count stores both fields for every span. The kernel outlier_offsets then replaces
-     * `above` by the number of outliers that all earlier spans store, and `ties` by the number of
-     * ties in all earlier spans. */
+    /* The kernel outlier_count counts the elements of a span whose magnitude |x| exceeds the
+     * outlier bound. It sets `above` to the number with bits(|x|) > choice.above, and `ties` to the
+     * number with bits(|x|) == choice.above (struct choice). The kernel outlier_offsets then
+     * replaces `above` by the number of outliers that all earlier spans store, and `ties` by the
+     * number of ties in all earlier spans. */
     int64_t above, ties;
 };
 struct work {
@@ -143,8 +144,8 @@ static __device__ __forceinline__ float to_compute(double x, bool bf16)
     return bf16 ? kvr_round_bf16((float)x) : (float)x;
 }
 
-/* A lane reads EACH consecutive elements. Elements past the end of the block read as 0, which is
- * never an outlier. */
+/* A lane reads 4 consecutive elements at a time (EACH), and a warp reads 128 (GROUP). Elements past
+ * the end of the block read as 0, which is never an outlier. */
 enum { EACH = 4, GROUP = 32 * EACH };
 
 static __device__ __forceinline__ kvr_vec<float, EACH> own(int64_t n, kvr_global<const float> x,
@@ -159,10 +160,11 @@ static __device__ __forceinline__ kvr_vec<float, EACH> own(int64_t n, kvr_global
     return v;
 }
 
-/* Estimates the outlier bound from sampled spans. The exact bound is `sigmas` standard deviations
- * of the block, and the estimate is 0.75 `sigmas` standard deviations of the samples. The factor
- * 0.75 makes it unlikely that the estimate exceeds the exact bound. The estimate affects only the
- * speed, not the selected outliers. A single CTA runs, with one warp per sampled span. */
+/* Estimates the outlier bound from sampled spans. The exact bound is `sigmas` times the standard
+ * deviation of the block. The estimate is 0.75 * `sigmas` times the standard deviation of the
+ * samples. The factor 0.75 makes it unlikely that the estimate exceeds the exact bound. The
+ * estimate affects only the speed, not the selected outliers. A single CTA runs, with one warp per
+ * sampled span. */
 static __global__ void __launch_bounds__(32 * SAMPLES)
     outlier_guess(int64_t n, int64_t spans, float sigmas, kvr_global<const float> x,
                   kvr_global<struct choice> out)
@@ -206,7 +208,7 @@ static __global__ void __launch_bounds__(32 * SAMPLES)
     out[0] = c;
 }
 
-/* State of a thread, one of the LANES threads that read a span together. */
+/* Results so far of one of the LANES threads that together compute a span's sums and candidates. */
 struct seen {
     double sum, square; /* sums of x and of x^2 over the thread's elements */
     int n;              /* number of candidates of the span so far */
@@ -308,8 +310,8 @@ static __device__ __forceinline__ void merge(struct moments &a, double mean, dou
 
 /* Computes the bound. A single CTA merges the moments of all spans of each piece, and then the
  * moments of the PIECES pieces, in the same order as the CPU. Each piece has OF_PIECE threads,
- * which load moments and compute weights in parallel. The first thread of each piece merges the
- * moments. */
+ * which load moments and compute the merge weights (struct weights) in parallel. The first thread
+ * of each piece merges the moments. */
 enum { OF_PIECE = 8, BOUND_THREADS = PIECES * OF_PIECE };
 
 static __global__ void __launch_bounds__(BOUND_THREADS)
@@ -346,8 +348,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         __syncthreads();
     }
     if (!mine) {
-        /* This thread's piece consists of the elements [before, behind) of the block. Only the last
-         * span of the block may be incomplete. */
+        /* The piece that this thread has merged consists of the elements [before, behind) of the
+         * block. Only the last span of the block may have fewer than SPAN elements. */
         const int64_t before = first * SPAN < n ? first * SPAN : n;
         const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
 
@@ -357,13 +359,14 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
     __syncthreads();
     if (!self) {
-        /* On entry out[0].guess is set, and out[0].bound is NaN. The bound remains NaN if the
-         * standard deviation is not finite. */
+        /* The kernel outlier_guess has set out[0].guess, and has set out[0].bound to NaN. The bound
+         * remains NaN if the standard deviation is not finite; no element is then an outlier. */
         struct choice c = out[0];
         struct moments all = { (double)n + padded, 0, 0 };
         float sigma;
 
-        /* stop after the last span, because later pieces are empty */
+        /* if the block has few spans, the last pieces are empty, and the loop does not merge
+         * them */
         for (int i = 0; i * each < spans; i++)
             merge(all, mean[i], m2[i], weight[i]);
         if (padded > 0)
@@ -377,9 +380,9 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
 }
 
-/* Classifies an element. An element is `above` if its magnitude exceeds the bound and the smallest
- * stored magnitude. An element is `tied` if its magnitude exceeds the bound and equals the smallest
- * stored magnitude. */
+/* Class of an element whose magnitude |x| exceeds the outlier bound: `above` if bits(|x|) >
+ * choice.above, and `tied` if bits(|x|) == choice.above. For all other elements, both fields are
+ * false. */
 struct told {
     bool above, tied;
 };
@@ -397,8 +400,8 @@ static __device__ __forceinline__ bool is_listed(const struct choice &c, int lis
     return c.guess <= c.bound && listed <= ROOM;
 }
 
-/* Returns the candidate of a span with the index `lane`, or an element with the value 0 if the list
- * is shorter. */
+/* Returns entry `lane` of the list of candidates of span `span`. If the list is shorter, the
+ * function returns an element with the value 0. */
 static __device__ __forceinline__ struct candidate
 candidate_of(kvr_global<const struct candidate> candidates, int64_t span, int listed, int lane)
 {
@@ -502,8 +505,8 @@ static __global__ void __launch_bounds__(OFFSET_THREADS)
 }
 
 /* Radix select, first kernel: computes the histogram of bits [shift, shift + 8) of magnitudes. The
- * histogram includes only magnitudes above the outlier bound that agree with choice.above in the
- * bits from shift + 8 on, which earlier launches have selected. */
+ * histogram includes only magnitudes that exceed the outlier bound and whose bits from shift + 8 up
+ * equal those of choice.above. Earlier launches of outlier_narrow have selected these bits. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_histogram(int64_t n, int shift, int64_t most, kvr_global<const float> x,
                       kvr_global<const struct choice> choice, kvr_global<int> bins)
@@ -528,13 +531,15 @@ static __global__ void __launch_bounds__(THREADS)
         atomicAdd(bins + threadIdx.x, (int)mine[threadIdx.x]);
 }
 
-/* Radix select, second kernel: a single CTA with one thread per bin finds the bin that contains the
- * smallest stored magnitude. The kernel also clears the bins. */
+/* Radix select, second kernel: finds the histogram bin that contains the smallest magnitude of a
+ * stored outlier. A single CTA runs, with one thread per bin. The kernel also clears the bins for
+ * the next histogram. */
 static __global__ void __launch_bounds__(256)
     outlier_narrow(int shift, int64_t most, kvr_global<int> bins, kvr_global<struct choice> choice)
 {
     KVR_SHARED(int64_t, warps, 33);
-    /* the bin of this thread; thread 0 has the largest magnitudes */
+    /* the histogram bin of this thread; thread 0 has bin 255, which counts the largest
+     * magnitudes */
     const unsigned b = 255u - threadIdx.x;
     struct choice c = choice[0];
     const int mine = bins[b];
@@ -552,8 +557,9 @@ static __global__ void __launch_bounds__(256)
             choice[0] = c;
         return;
     }
-    /* Select the bin at which the number of elements, counted from bin 255 down, reaches c.ties,
-     * the number of outliers still to be selected. If no bin reaches c.ties, select bin 0. */
+    /* Here c.ties is the number of outliers still to be selected. Select the bin at which the
+     * cumulative count of elements, from bin 255 down, reaches c.ties. If this count never reaches
+     * c.ties, select bin 0. */
     if ((above < c.ties || b == 255) && (above + mine >= c.ties || !b)) {
         c.ties -= above;
         c.above |= b << shift;
@@ -576,8 +582,8 @@ static __device__ __forceinline__ int lower_lanes(int v, int lane, int *total)
     return sum - v;
 }
 
-/* The number of stored outliers (`at`) and the number of ties (`ties`) that precede the next
- * element of a span. */
+/* The number of stored outliers (`at`) and the number of tied elements (`ties`) that precede, in
+ * the block, the next element that record() processes. */
 struct next {
     int64_t at, ties;
 };
@@ -597,8 +603,8 @@ record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e
         t[i] = tell(c, v.v[i]);
         n_ties += t[i].tied;
     }
-    /* only the first c.ties tied elements of the block are outliers; c.ties is the same in all
-     * lanes, so the branch does not diverge */
+    /* of all tied elements of the block (struct told), only the first c.ties are stored as
+     * outliers; c.ties is the same in all lanes, so the branch does not diverge */
     if (c.ties) {
         int64_t rank = next.ties + lower_lanes(n_ties, lane, &all);
 
@@ -688,8 +694,9 @@ static __device__ __forceinline__ bool is_kept(kvr_global<const int32_t> index, 
 
 /* Replaces the outliers in x by values that the next stage can quantize. With KVR_LEFT_CLAMP, the
  * new value is the outlier bound with the outlier's sign. Otherwise it is the nearest earlier value
- * of the channel that is not an outlier, or else the first such value. The kernel writes only
- * outliers and reads only other elements, so the order of threads does not matter. */
+ * of the channel that is not an outlier, else the nearest later such value, or 0 if there is none.
+ * The kernel writes only outliers and reads only other elements, so the order of threads does not
+ * matter. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_leave(struct kvr_outliers_rule r, int64_t n_exact,
                   kvr_global<const struct choice> choice, kvr_global<const int32_t> indices,
@@ -767,8 +774,8 @@ void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
                candidates, listed);
     KVR_LAUNCH(outlier_bound, 1, BOUND_THREADS, 0, s, r->n, w.spans, (double)r->padded, r->sigma,
                bf16, m, c, bins);
-    /* Radix select finds the smallest stored magnitude. It is skipped if all elements of the block
-     * may be stored as outliers (r->most >= r->n). */
+    /* Radix select finds the smallest magnitude of a stored outlier. Radix select is skipped if all
+     * elements of the block may be stored as outliers (r->most >= r->n). */
     for (int shift = 24; r->most < r->n && shift >= 0; shift -= 8) {
         KVR_LAUNCH(outlier_histogram, some, THREADS, 0, s, r->n, shift, r->most, x, c, bins);
         KVR_LAUNCH(outlier_narrow, 1, 256, 0, s, shift, r->most, bins, c);

@@ -1,7 +1,7 @@
 /* raw_cuda.cu - copies elements that are stored as BF16 or F32, on a CUDA device (raw.c).
  *
- * A thread copies 8 elements if addresses and extents are multiples of 8 elements, and otherwise 1
- * element. */
+ * A thread copies 8 elements if all element counts and offsets are multiples of 8 and addresses are
+ * 16-byte aligned, and otherwise 1 element. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
 #include "methods/codecs/raw/raw_cuda.h"

@@ -1,5 +1,6 @@
 /* ternary_cuda.cu - encoder of the codec `ternary` on a CUDA device. Each thread encodes one group,
- * whose codes fill whole bytes of the bit plane. Built with -fmad=false. */
+ * whose codes fill whole bytes of the bit plane, so no two threads write the same byte. Built with
+ * -fmad=false. */
 #include "methods/codecs/ternary/ternary.h"
 
 #include "methods/kernels/planes.cuh"

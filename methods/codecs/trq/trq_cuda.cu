@@ -1,7 +1,7 @@
 /* trq_cuda.cu - the stage `trq` (residuals between frames) on a CUDA device. A thread encodes one
  * group of channels at one position of every frame, in the order of frames. To decode one element,
- * a thread decodes the same position and channel of every frame from the anchor frame to the
- * element's frame. Built with -fmad=false. */
+ * a thread decodes the same position and channel of every frame from the block's first frame, the
+ * anchor (trq.h), to the element's frame. Built with -fmad=false. */
 #include "methods/codecs/trq/trq.h"
 
 enum { THREADS = 64 };

@@ -5,7 +5,8 @@
 enum { THREADS = 128 };
 
 /* Dequantizes a code q of `bits` bits to q s + m, with the scale s and the minimum m of the code's
- * group. The code q belongs to channel `at` of token t. Every token has `all` channels. */
+ * group. The code q belongs to token t and to its channel with the index `at`; `all` is the number
+ * of channels of a token. */
 static __device__ __forceinline__ float vidkv_read(const struct vidkv &g,
                                                    kvr_global<const uint8_t> codes,
                                                    kvr_global<const kvr_f16> params, int64_t t,
@@ -28,7 +29,8 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t t = p.t0 + i / p.width, channel = p.first + i % p.width;
     const int64_t h = channel / g.head_dim;
     const int c = (int)(channel % g.head_dim), n_hard = g.head_dim - g.easy;
-    /* number of `easy` channels (vidkv.h) with an index below c */
+    /* number of easy channels (those with the smallest range of values, see vidkv.h) with an index
+     * below c */
     int before = 0;
 
     if (i >= p.n * p.width)
