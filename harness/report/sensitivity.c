@@ -21,8 +21,8 @@ enum { METHOD, PLACE, SAMPLE, SEEDS, FORCING, VALUE }; /* columns of stats_sensi
 /* A selection of cells for which all verdicts are tested again. */
 static const struct variant {
     const char *name, *head;
-    /* Index of the seed of each prompt, 1 or 2; half of the prompts, 1 for odd and 2 for even. 0:
-     * all seeds or prompts. */
+    /* seeds: 1 or 2 selects the first or second seed of each prompt; half: 1 selects odd prompts, 2
+     * even prompts; 0 selects all */
     int seeds, half;
     bool teacher, other_reading;
 } variants[] = {
@@ -170,8 +170,8 @@ static void find_methods(struct work *w)
     }
 }
 
-/* Adds the verdicts. A verdict says that a method is better than the best of the worse methods that
- * are separable from it. */
+/* Adds the verdicts. The methods are sorted from best to worst. A method's verdict is that it is
+ * better than the next method in this order that is separable from it. */
 static enum kvr_status all_verdicts(struct work *w, struct kvr_table *out)
 {
     for (int i = 0; i < w->n; i++)

@@ -19,8 +19,9 @@ enum { MAX_METHODS = 1000, SQL_MAX = 4096 };
 
 static const char baseline_name[] = "BF16";
 
-/* Columns that identify a seed. Cells of two methods with equal columns form a pair. Cells of one
- * method with equal columns are repeats or draws (reruns with slightly perturbed noise). */
+/* Columns that identify a seed. Cells of two methods form a pair if they agree in these columns.
+ * Cells of one method that agree in these columns are repeats or draws (reruns with slightly
+ * perturbed noise). */
 #define UNIT "suite || '/' || prompt_id || '/' || seed || '/' || root_settings || '/' || machine"
 
 static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options *o,
@@ -43,8 +44,8 @@ static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options
     return kvr_table_query(t, o->db, sql, NULL);
 }
 
-/* Returns the SQL condition on cells. The default excludes rollouts with teacher forcing, which are
- * not comparable with free rollouts. */
+/* Returns the SQL condition that selects cells: the condition of --where, or the default. The
+ * default excludes rollouts with teacher forcing, which are not comparable with free rollouts. */
 static const char *condition(const struct kvr_stat_options *o)
 {
     return !o->where ? "forcing = 'none'" : o->where;
@@ -113,7 +114,8 @@ static bool is_distance(const char *name)
 }
 
 /* Sets *out to the better direction of an external program's metric: +1 for higher, -1 for lower, 0
- * for an unknown metric. The direction is from the sweep or from the option --better. */
+ * for an unknown metric. The sweep's YAML file gives the direction, and the option --better
+ * overrides it. */
 static enum kvr_status own_direction(const struct kvr_stat_options *o, int *out)
 {
     struct kvr_table *t;
@@ -210,7 +212,7 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
 
 struct method {
     const char *name;
-    struct kvr_sample *s; /* [n_seeds], one sample per seed, part of race.s */
+    struct kvr_sample *s; /* [n_seeds], one sample per seed, part of `s` of struct race */
     /* number of seeds; number of independent units, that is, prompts or seeds (o->unit) */
     int n_seeds, n;
     double mean, se, score;
@@ -220,7 +222,8 @@ struct method {
     double log_e;
     bool rejected;
     double holm;   /* c.p, Holm-adjusted over all methods of the table */
-    double p_next; /* probability that the method is better than the next row of the table */
+    /* 1 - one-sided p-value (p_above in pairs.h) for being better than the table's next row */
+    double p_next;
     int group;
     /* standard deviation over repeats and reruns of the same prompt and seed; NaN: there are
      * none */
@@ -333,7 +336,8 @@ static enum kvr_status group(struct race *r)
     return KVR_OK;
 }
 
-/* Tests each method's gain over `base` sequentially, with e-BH over the methods of the table. */
+/* Tests each method's gain over `base` by the sequential test of sequence.h. The e-BH procedure
+ * (sequence.h) limits the false discovery rate over all methods of the table. */
 static enum kvr_status judge(struct race *r, const struct method *base)
 {
     const double margin = kvr_default_margin(r->o->metric);
@@ -712,8 +716,8 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
 
 /* --- coverage --------------------------------------------------------------------------- */
 
-/* Makes a table with a row per method and a column per row of `prompts`. The columns of `t` are
- * method, prompt and text of a table cell; its rows are sorted by method. */
+/* Makes a table with a row per method and a column per row of `prompts`. Each row of `t` has a
+ * method, a prompt and the text of their table cell. The rows of `t` are sorted by method. */
 static enum kvr_status matrix(struct kvr_table **out, const struct kvr_table *t,
                               const struct kvr_table *prompts)
 {

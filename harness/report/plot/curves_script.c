@@ -103,8 +103,8 @@ static void lay_out(const struct kvr_curves_figure *f, struct layout *at)
                                         : 0.8 * at->em);
 }
 
-/* Allocation tags of the stacked memory, from the bottom. `column` has a tag's memory at each pass,
- * and `at_peak` its memory at the peak. */
+/* Allocation tags of the stacked memory, from the bottom. Data column `column` is a tag's memory in
+ * each forward pass of the model, and `at_peak` its memory at the peak. */
 static const struct {
     const char *column, *at_peak, *name;
 } stack[] = { { "kv", "at_kv", "KV" },
@@ -220,8 +220,9 @@ static void put_texts(const struct layout *at, FILE *to)
     kvr_script_notes(to, at->line, at->n_notes, at->note, at->height);
 }
 
-/* Writes the axis labels. If the y label is longer than the axis, its part "against ..." is
- * dropped, and then the note about stretching. */
+/* Writes the axis labels. If the y label is longer than the axis, the function drops its part
+ * "against ...". If the label is still too long, the function also drops the note ", stretched
+ * towards 1". */
 static void put_axis_labels(const struct kvr_curves_figure *f, const struct layout *at,
                             bool stretched, FILE *to)
 {
@@ -281,8 +282,8 @@ static void put_name(const struct kvr_curves_figure *f, const struct layout *at,
                      double y, FILE *to)
 {
     const struct kvr_curve *c = &f->curve[i];
-    /* Printed lines are thick and have long dashes. The sample is long enough to show the dash
-     * pattern. */
+    /* length of the line sample in pixels; a sample in a narrow figure is longer relative to the
+     * text, so that it shows the dash pattern */
     const double line = (at->narrow ? 4.6 : 2.2) * at->label * kvr_px_per_pt;
     char name[KVR_FIG_LINE_MAX];
 
@@ -299,13 +300,14 @@ static void put_name(const struct kvr_curves_figure *f, const struct layout *at,
 }
 
 /* Writes the names of the labelled curves at the right ends of the curves, at least one line of
- * text apart. In a figure with a legend and in a narrow picture, the names are a list. */
+ * text apart. If the figure has a legend or is narrow, the function instead writes the names as a
+ * list beside or below the plot. */
 static bool put_names(const struct kvr_curves_figure *f, const struct layout *at,
                       const struct kvr_fig_axis *a, FILE *to)
 {
     const double step = 1.25 * at->label * kvr_px_per_pt;
     const bool list = f->spec->key || at->narrow;
-    /* end [n]: height in pixels, and index of the curve */
+    /* end [n][2]: height of a name in pixels, and index of its curve */
     double(*end)[2] = calloc((size_t)f->n + 1, sizeof *end);
     int n = 0;
 
@@ -331,7 +333,8 @@ static bool put_names(const struct kvr_curves_figure *f, const struct layout *at
                 end[i - 1][0] -= gap / 2;
             }
         }
-    /* Moves names down that are above the top of the frame. */
+    /* The spacing can push names above the plot. Moves them down to its top edge, and moves lower
+     * names down where they are too close. */
     for (int i = n - 1; i >= 0 && !list; i--)
         end[i][0] = fmin(end[i][0], i == n - 1 ? at->top : end[i + 1][0] - step);
     for (int i = 0; i < n; i++)
@@ -341,8 +344,9 @@ static bool put_names(const struct kvr_curves_figure *f, const struct layout *at
     return true;
 }
 
-/* Draws the interval of the last point of each labelled curve, side by side. It replaces the bands,
- * because bands of many curves would hide the curves. */
+/* Draws one error bar per labelled curve, side by side: the confidence interval of the curve's last
+ * point. Error bars replace confidence bands if there are many labelled curves, because many bands
+ * would hide the curves. */
 static void put_end_bars(const struct kvr_curves_figure *f, FILE *to)
 {
     const int x = column_of(f, "x"), y = column_of(f, "y"), lo = column_of(f, "lo"),
@@ -399,7 +403,7 @@ static void put_lines(const struct kvr_curves_figure *f, FILE *to)
     fputs("    NaN notitle\n", to);
 }
 
-/* Fits the y axis to all curves, and to the bands of labelled curves. */
+/* Fits the y axis to all curves, and to the confidence bands of labelled curves. */
 static bool fit_y(const struct kvr_curves_figure *f, struct kvr_fig_axis *a)
 {
     const int n_rows = f->curve[f->n - 1].to - f->curve[0].from;
@@ -447,7 +451,7 @@ static bool put_line_figure(const struct kvr_curves_figure *f, const struct layo
             "set tmargin at screen %.5f\nset xrange [%.9g:%.9g]\n",
             at->left / at->width, at->right / at->width, at->bottom / at->height,
             at->top / at->height, x0, x1);
-    if (f->spec->zero) /* gnuplot chooses the ticks */
+    if (f->spec->zero) /* the y axis starts at 0, and gnuplot chooses its ticks */
         fprintf(to, "set yrange [%.9g:%.9g]\nsy(v) = v\niny(v) = v\n", a.lo, a.hi);
     else
         kvr_fig_put_axis(&a, 'y', to);
@@ -667,7 +671,8 @@ static bool put_script(const struct kvr_curves_figure *f, unsigned formats, FILE
 
 /* ------------------------------------------------------------- files */
 
-/* Writes the content of one file. Returns false if memory runs out. */
+/* Writes the content of the data file (.tsv) or of the gnuplot script (.gp). Returns false if
+ * memory runs out. */
 typedef bool put_fn(const struct kvr_curves_figure *f, unsigned formats, FILE *to);
 
 static enum kvr_status write_one(const struct kvr_curves_figure *f, const char *dir,

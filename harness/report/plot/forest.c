@@ -15,8 +15,8 @@
 
 KVR_SCRIPT(forest);
 
-/* Colours of the verdicts: three of Okabe and Ito's palette, and greys for `futile` and open
- * claims. */
+/* Colours of the verdicts, indexed by enum kvr_claim_verdict: three of Okabe and Ito's palette, and
+ * greys for `futile` claims and claims without a verdict. */
 static const char *const colours[KVR_N_CLAIM_VERDICTS] = { "#009E73", "#D55E00", "#0072B2",
                                                            "#8a8a8a", "#bbbbbb" };
 /* Order of the verdicts in the figure, from the top. */
@@ -29,9 +29,11 @@ struct forest {
     int n;
     const struct kvr_claim **claim; /* owned array [n], in the order of the rows from the top */
     double width, height, left, right, bottom, top, font, label; /* pixels; points */
-    double reach; /* end of the axis, which ranges from -reach to reach in units of to_axis() */
+    double reach; /* end of the axis, which ranges from -reach to reach; see to_axis() */
 };
 
+/* Returns the position on the axis of an estimate u, in margins. The axis is logarithmic on both
+ * sides of 0. */
 static double to_axis(double u)
 {
     return copysign(log10(1 + fabs(u)), u);
@@ -86,8 +88,8 @@ static double figure_font(const struct forest *f)
     return fmax(6.5, 0.85 * f->label);
 }
 
-/* Computes the layout. The axis extends to the largest estimate, but to at least 10 and at most 10
- * 000 margins. */
+/* Computes the layout. The unit of the axis is a claim's equivalence margin. The axis extends to
+ * 1.3 times the largest estimate, but at least to 10 and at most to 10 000 margins. */
 static void lay_out(struct forest *f, const struct kvr_plot_style *style)
 {
     const double row = 1.25;

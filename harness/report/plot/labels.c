@@ -1,4 +1,4 @@
-/* labels.c - places labels greedily, then refines them in rounds. */
+/* labels.c - places labels greedily, then places each label again several times. See labels.h. */
 #include "harness/report/plot/labels.h"
 
 #include <math.h>
@@ -55,8 +55,8 @@ static double inside(const struct kvr_line *s, const struct box *b)
     return t1 > t0 ? (t1 - t0) * hypot(dx, dy) : 0.0;
 }
 
-/* Places a label in a direction from its point. The distance between the mark and the label's
- * nearest edge or corner is the gap with index `g`. */
+/* Places a label in direction `d` (index into directions) from its point. The distance between the
+ * mark and the label's nearest edge or corner is gaps[g] pixels. */
 static void set_position(struct kvr_label *l, const struct kvr_label_field *f, int d, int g)
 {
     const struct direction *dir = &directions[d];
@@ -84,8 +84,8 @@ static double distance(const struct box *b, double x, double y)
 }
 
 /* Returns the number of other points to which a reader could assign the label. Without a leader
- * line, these are points at most as far from the label as its own point. With a leader line, they
- * are points adjacent to the label. */
+ * line, these are points less than 3 pixels farther from the label than the label's own point. With
+ * a leader line, they are points within a small fixed distance of the label. */
 static int n_misread(const struct kvr_label *l, const struct box *b,
                      const struct kvr_label_field *f)
 {
@@ -141,7 +141,7 @@ static double cost(const struct kvr_label *labels, int n_placed, int self,
 
         c += 10.0 * overlap(&b, &mark);
         if (l->leader && (f->px[i] != l->x || f->py[i] != l->y))
-            c += 6.0 * inside(&own, &mark); /* penalty: the leader line would end at another mark */
+            c += 6.0 * inside(&own, &mark); /* penalty: the leader line crosses another mark */
     }
     for (int i = 0; i < f->n_lines; i++)
         c += 2.0 * inside(&f->lines[i], &b);

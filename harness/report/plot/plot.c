@@ -49,8 +49,8 @@ enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out)
     return KVR_OK;
 }
 
-/* Returns whether the rows are from several machines. A single machine is named only in the
- * caption. */
+/* Returns whether the rows are from several machines. If so, the settings of a figure include its
+ * machine; otherwise only the caption names the machine. */
 static bool many_machines(const struct kvr_table *t)
 {
     const int c = kvr_table_find(t, "machine");
@@ -186,8 +186,8 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     p->baseline = kvr_table_number(t, row, kvr_table_find(t, "is_baseline")) == 1.0;
     p->family = family_index(f, kvr_table_text(t, row, kvr_table_find(t, "family")));
     p->shape = shape_of(kvr_table_number(t, row, kvr_table_find(t, "bits")));
-    /* The label includes the share of bootstrap resamples in which the method is on the front,
-     * unless that is close to 0 or 1. */
+    /* The label includes the fraction of bootstrap resamples in which the method is on the Pareto
+     * front, unless this fraction is close to 0 or 1. */
     if (chance > 0.05 && chance < 0.95)
         snprintf(sure, sizeof sure, ", P(front) %.2f", chance);
     if (ok < attempted ? asprintf(&p->text, "%s (%.0f/%.0f)%s", method, ok, attempted, sure) < 0
@@ -213,16 +213,16 @@ static int by_place(const void *pa, const void *pb)
     return strcmp(a->text, b->text);
 }
 
-/* Returns whether the intervals of x and y exclude that x equals y. Used if both axes show the same
- * metric. */
+/* Returns whether the intervals of x and y do not overlap. If both axes show the same metric, for
+ * example on two suites, the point then differs significantly from the line x = y. */
 static bool off_line(const struct kvr_fig_point *p)
 {
     return p->x_hi < p->y_lo || p->y_hi < p->x_lo;
 }
 
-/* Selects the points with interval bars. If there are many points, bars would hide them, so only
- * the corners of the front have bars. If both axes show the same metric, only points with unequal x
- * and y have bars. */
+/* Selects the points with interval bars. In a crowded figure, bars would hide points, so only the
+ * corners of the Pareto front have bars. If both axes show the same metric, only points whose
+ * intervals do not overlap have bars in a crowded figure. */
 static void choose_bars(struct kvr_figure *f)
 {
     const int at_most = 30;
@@ -343,8 +343,8 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
     return f->caption[1] ? KVR_OK : no_memory();
 }
 
-/* Selects the points to label, and returns their number. If there are too many points, only those
- * on the front, the baseline and isolated points are labelled. */
+/* Selects the points to label, and returns their number. If there are too many points, only the
+ * corners of the Pareto front, the baseline and isolated points are labelled. */
 static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, const double *py)
 {
     const double line = f->at.label * kvr_px_per_pt;
@@ -373,8 +373,9 @@ static bool overlap(const struct kvr_label *a, const struct kvr_label *b, double
     return w > 1 && h > 0.1 * height;
 }
 
-/* Removes labels that overlap other labels or points. The second pass also removes labels of the
- * front and the baseline. */
+/* Removes labels that overlap other labels or points. The first pass keeps the labels of the
+ * baseline and of the Pareto front's corners. The second pass also removes these labels if they
+ * overlap. */
 static void drop_covered(struct kvr_figure *f, int n_drawn, const struct kvr_label_field *field)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -475,13 +476,14 @@ static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
         f->label[i] =
             (struct kvr_label){ .x = px[i],
                                 .y = py[i],
-                                /* The width includes a gap to the next label in the same row. */
+                                /* includes a gap to the next label in the same row */
                                 .width =
                                     f->at.label * kvr_px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
         field->n_bars += add_bars(f, p, px[i], py[i], &bars[field->n_bars]);
         if (!p->corner)
             continue;
-        /* adds the horizontal and the vertical line between the last two corners */
+        /* adds the horizontal and the vertical line between the last two corners of the Pareto
+         * front */
         if (last >= 0) {
             bool down_first = f->spec->x.better > 0;
             double cx = down_first ? px[last] : px[i], cy = down_first ? py[i] : py[last];
@@ -549,7 +551,7 @@ static void free_figure(struct kvr_figure *f)
     free(f->caption[1]);
 }
 
-/* Builds the figure of the rows whose settings are `settings`. */
+/* Builds the figure from the rows whose text in row_settings equals `settings`. */
 static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settings,
                                    const char *settings, int number, const char *host)
 {
@@ -578,7 +580,8 @@ static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settin
     KVR_TRY(place_labels(f));
     if (!count_unnamed(f))
         return KVR_OK;
-    /* the new captions do not change the size of the plot */
+    /* The captions now also state the number of points without a label. This does not change the
+     * size of the plot. */
     KVR_TRY(make_captions(f, settings, host, count_unnamed(f)));
     kvr_fig_lay_out(f);
     return place_labels(f);
@@ -642,8 +645,8 @@ static enum kvr_status check_columns(const struct kvr_plot_spec *spec, const str
     return KVR_OK;
 }
 
-/* Fails because there is nothing to draw. If the rows have only untrusted times, the message has
- * the reason. */
+/* Fails because there is nothing to draw. If the rows have no valid runtime, the message lists the
+ * codes of the reasons (column `time_codes`). */
 static enum kvr_status fail_empty(const struct kvr_plot_spec *spec, const struct kvr_table *rows)
 {
     const int why = kvr_table_find(rows, "time_codes");
@@ -756,7 +759,8 @@ static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t si
     return KVR_OK;
 }
 
-/* Replaces the axes of a figure by the axes named in the style, and builds the SQL statement. The
+/* Replaces the axes of a figure by the axes that the style names (style->x, style->y), and builds
+ * the SQL statement that selects their columns. If the style names no axis, *sql is NULL. The
  * caller frees *sql. */
 static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], char *title,
                                size_t size, const struct kvr_plot_style *style, const char *db_path,

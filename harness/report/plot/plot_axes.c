@@ -62,7 +62,8 @@ static void log_ticks(struct kvr_fig_axis *a)
             add_tick(a, digits[i] * p);
 }
 
-/* Adds ticks from 1 downwards, such as 0.999 and 0.995, as many as fit. */
+/* Adds ticks to a stretched axis, which is logarithmic in 1 - value. From 1 downwards, these are
+ * numbers such as 0.999 and 0.995, as many as fit. */
 static void stretched_ticks(struct kvr_fig_axis *a)
 {
     static const double nines[] = { 0.99999, 0.99998, 0.99995, 0.9999, 0.9998, 0.9995, 0.999,
@@ -79,8 +80,8 @@ static void stretched_ticks(struct kvr_fig_axis *a)
         }
 }
 
-/* Returns whether the axis is stretched near 1. It is if the metric's maximum is 1 and most values
- * are above 0.9. */
+/* Returns whether the axis is stretched near 1, that is, logarithmic in 1 - value. An axis is
+ * stretched if the metric's maximum is 1 and most values below 1 exceed 0.9. */
 static bool is_near_one(const struct kvr_plot_axis *s, const double *v, int n)
 {
     int below = 0, near = 0;
@@ -129,8 +130,9 @@ static void fit(struct kvr_fig_axis *a, double lo, double hi)
     linear_ticks(a);
 }
 
-/* Fits the axis to the values v [n] and the bar ends [2 n]. Bars extend the range by at most 0.6
- * times the range of the values, because the interval of two prompts can be many times larger. */
+/* Fits the axis to the values v [n] and to the ends of their error bars, ends [2 n]. At either end,
+ * error bars extend a linear axis by at most 0.6 times the range of the values. Without this limit,
+ * wide intervals, for example of two prompts, would compress the points. */
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n)
 {
     double lo = INFINITY, hi = -INFINITY, reach, lo_end, hi_end;

@@ -1,5 +1,5 @@
-/* plot_front.c - copies the verdicts of pareto.h to a figure's points, and finds the corners of its
- * front. */
+/* plot_front.c - adds the verdicts of kvr_pareto() (pareto.h), such as `dominated`, to a figure's
+ * rows, and finds the corners of the Pareto front. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,8 @@ void kvr_fig_front(struct kvr_figure *f)
     }
 }
 
-/* Writes the objective of an axis, NAME:max or NAME:min. For an axis of bits, it is compression. */
+/* Writes the objective of an axis, NAME:max or NAME:min. For the axis `bits`, where lower values
+ * are better, the objective is compression:max. */
 static void objective(const struct kvr_plot_axis *a, char *to, size_t size)
 {
     const bool bits = strcmp(a->column, "bits") == 0;

@@ -102,7 +102,8 @@ static void make_key(struct kvr_figure *f)
 
 int kvr_fig_key_rows(const struct kvr_figure *f)
 {
-    /* a break between columns may leave one slot empty */
+    /* A heading at the end of a legend column moves to the next column and leaves one line
+     * empty. */
     const int n = f->n_key + (f->at.key_columns > 1);
 
     return (n + f->at.key_columns - 1) / f->at.key_columns;

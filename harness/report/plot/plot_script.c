@@ -107,7 +107,8 @@ static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis
     const int most = (int)(1.12 * available / (0.5 * f->at.font * kvr_px_per_pt));
     const char *more = a->cap > 0 ? ", stretched towards 1" : "", *bracket, *against;
     const int of = a->spec->of ? kvr_table_find(f->rows, a->spec->of) : -1;
-    /* label: the text of the axis; text: `label` with a note if the axis is stretched */
+    /* `label`: the axis label; `text`: the label as written, with a note if the axis is stretched,
+     * and shortened if it is too long */
     char label[224], text[256];
 
     snprintf(label, sizeof label, "%.150s%s%.64s", a->spec->label, of < 0 ? "" : " ",
@@ -165,9 +166,9 @@ const char *kvr_fig_floor(const struct kvr_figure *f, double *floor)
     return f->at.key_below ? "chaos floor" : "chaos floor: BF16 with perturbed noise";
 }
 
-/* Marks the region beyond the chaos floor, which is the mean metric of BF16's draws (reruns with
- * slightly perturbed noise). Differences between methods in this region have no meaning, because
- * the draws are as far from the BF16 rollout. */
+/* Marks the region above the chaos floor, which is the mean metric of BF16's draws (reruns with
+ * slightly perturbed noise). Methods in this region are at least as close to the BF16 rollout as
+ * its draws, so differences between these methods have no meaning. */
 static void put_floor(const struct kvr_figure *f, FILE *to)
 {
     double floor;
@@ -247,7 +248,7 @@ static void put_key(const struct kvr_figure *f, FILE *to)
         double x, y;
 
         if (k->point_type == 0 && at->key_columns > 1 && slot % rows == rows - 1)
-            slot++; /* moves a heading to the column of its entries */
+            slot++; /* moves a heading from the end of a legend column to the next */
         x = (at->key_below ? 0.6 * em : at->right + em) + slot / rows * at->key_column;
         y = at->key_top - (slot++ % rows + 0.5) * line;
         fprintf(to, "set label %d ", 20001 + i);
@@ -266,8 +267,9 @@ static void put_key(const struct kvr_figure *f, FILE *to)
     }
 }
 
-/* If both axes show the same metric, writes points on the line where x equals y. The line is a
- * series of points, because it is curved if an axis is stretched. */
+/* If both axes show the same metric, for example on two suites, writes points of the line x = y to
+ * gnuplot's data block $same. The line is a series of points, because it is curved if an axis is
+ * stretched (logarithmic in 1 - value). */
 static bool put_same(const struct kvr_figure *f, FILE *to)
 {
     const double lo = fmax(f->x.lo, f->y.lo), hi = fmin(f->x.hi, f->y.hi);
@@ -276,7 +278,7 @@ static bool put_same(const struct kvr_figure *f, FILE *to)
     if (!f->spec->x.of || !f->spec->y.of || !(lo < hi))
         return false;
     fputs("\n# Equal on both axes.\n$same << EOD\nv\n", to);
-    /* The points have equal distances on a stretched axis. */
+    /* If both axes are stretched, the points of the line are evenly spaced in the picture. */
     for (int i = 0; i <= n; i++) {
         double v = lo + (hi - lo) * i / n;
 
@@ -293,8 +295,8 @@ static bool put_same(const struct kvr_figure *f, FILE *to)
 
 static void put_plot(const struct kvr_figure *f, int n_front, bool same, FILE *to)
 {
-    /* Between two corners, the line goes down first if larger x is better, otherwise to the right
-     * first. */
+    /* The Pareto front is drawn as a step line through its corners. From one corner to the next,
+     * the line goes down first if larger x is better, otherwise to the right first. */
     const char *steps = f->spec->x.better > 0 ? "fsteps" : "steps";
     bool front = n_front > 0;
 

@@ -8,8 +8,8 @@ KVR_STATEMENT(figure_summary);
 KVR_STATEMENT(figure_suites);
 KVR_STATEMENT(figure_cost);
 
-/* Settings without a column are last in settings.def, so the first of them ends the list with
- * NULL. */
+/* The last settings in settings.def are not columns of the database. Their `column` is NULL, and
+ * the first such NULL ends the list. */
 #define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
 static const char *const settings[] = { "model",
 #include "harness/store/settings.def"

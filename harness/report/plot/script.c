@@ -9,9 +9,9 @@
 #include "harness/report/plot/plot.h"
 #include "harness/report/table/escape.h"
 
-/* Writes gnuplot's terminal of one output format. The font scales correct gnuplot's text sizes, so that a
- * point is 1/72 inch in SVG, PNG and PDF. A small PNG picture has 300 dots per inch instead of
- * 96. */
+/* Writes the arguments of gnuplot's command `set terminal` for one output format. The font scales
+ * correct gnuplot's text sizes, so that a point is 1/72 inch in SVG, PNG and PDF. A PNG picture
+ * narrower than 900 pixels is for print, so it has 300 dots per inch instead of 96. */
 static void put_terminal(FILE *to, unsigned format, double width, double height)
 {
     const double k = width < 900 ? 300.0 / 96.0 : 1.0;
@@ -54,7 +54,8 @@ bool kvr_script_output(FILE *to, unsigned formats, int i, const char *stem, doub
     return true;
 }
 
-/* Tags of the labels. Tags below 10001 are free for a figure's own labels. */
+/* gnuplot's tags (numbers) of the first line of the title and of the captions. Tags below 10001 are
+ * for the labels of points and curves. */
 enum { TITLE = 10001, NOTES = 10011 };
 
 /* Writes lines of text at the left edge; `top` and `step` are fractions of the figure's height. */

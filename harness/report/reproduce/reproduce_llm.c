@@ -76,7 +76,7 @@ static void say_interval(struct claim *c, double sign)
 /* --- the five claims of the paper ------------------------------------------------------- */
 
 /* Adds the claim that metric `value` is higher in run `high` than in run `low`. The table shows the
- * difference times `sign`. */
+ * difference high - low times `sign`; with -1, it shows low - high. */
 static enum kvr_status claim_above(struct claims *w, const struct kvr_prefill_run *run,
                                    const char *quantity, const struct kvr_prefill_run *high,
                                    const struct kvr_prefill_run *low, enum kvr_prefill_value value,
@@ -125,8 +125,8 @@ static enum kvr_status claim_below(struct claims *w, const struct kvr_prefill_ru
     return KVR_OK;
 }
 
-/* Adds the claim that the correction reduces the absolute shift of attention mass relative to BF16,
- * averaged over texts. */
+/* Adds the claim that the correction moves the attention mass on the prefix closer to that of BF16.
+ * The claim compares the absolute difference from BF16, averaged over texts. */
 static enum kvr_status claim_nearer(struct claims *w, const struct kvr_prefill_run *carrier,
                                     const struct kvr_prefill_run *taylor)
 {
@@ -153,16 +153,16 @@ static bool corrects(const struct kvr_prefill_run *r, const struct kvr_prefill_r
     return strcmp(r->carrier, of->method) == 0 && strcmp(r->method, of->method) != 0;
 }
 
-/* Returns whether run `r` stores at most 10 % more bits than run `of`. A correction adds less than
- * 10 % to the bits of its method. */
+/* Returns whether run `r` stores at most 10 % more bits than run `of`. The tolerance includes
+ * corrected methods: a correction adds less than 10 % to the bits of its method. */
 static bool as_small(const struct kvr_prefill_run *r, const struct kvr_prefill_run *of)
 {
     return !r->baseline && r->bits <= of->bits * 1.1;
 }
 
 /* Finds the two methods with the smallest increase in negative log-likelihood over BF16, with the
- * settings, chunk length and prefix length of run `of`. The increase is computed per text, because
- * methods may lack texts. */
+ * settings, chunk length and prefix length of run `of`. BF16's value is subtracted text by text, so
+ * that a method which lacks some texts is not favoured. */
 static void best_two(const struct claims *w, const struct kvr_prefill_run *of, wanted_fn *wanted,
                      const struct kvr_prefill_run *best[2])
 {

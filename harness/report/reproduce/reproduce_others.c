@@ -75,8 +75,8 @@ static enum kvr_status add_bias_cell(struct kvr_repro *r, const struct kvr_table
     return kvr_repro_add(r, &out);
 }
 
-/* Adds the gain from the correction, published and measured. The models differ, so only the signs
- * of the gains are compared. */
+/* Adds the published and the measured gain in PSNR or SSIM (quantity) from the correction. The
+ * paper uses another model than kvreel, so only the signs of the gains are compared. */
 static enum kvr_status add_bias_gain(struct kvr_repro *r, const struct kvr_table *db,
                                      const struct kvr_published *p, int off, const char *quantity)
 {
@@ -135,7 +135,8 @@ enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r)
             st = add_bias_cell(r, db, &p, i, "lpips", false);
         if (st == KVR_OK)
             st = add_bias_cell(r, db, &p, i, "vbench_total", false);
-        /* A published row without the correction is followed by the row with the correction. */
+        /* In the published table, the row without the correction precedes the row with the
+         * correction. */
         if (st == KVR_OK && i + 1 < p.n_rows &&
             strcmp(kvr_published_cell(&p, i + 1, "correction"), "taylor") == 0) {
             st = add_bias_gain(r, db, &p, i, "gain_psnr_db");

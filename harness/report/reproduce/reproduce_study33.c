@@ -76,8 +76,8 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
     row.tolerance = rounding;
     lo = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_max : p.nominal);
     hi = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_min : p.nominal);
-    /* The published decimal is not exact in binary. The factor allows for an error in the last
-     * bit. */
+    /* The published decimal is not exact in binary, so the tolerance for its rounding is increased
+     * slightly. */
     rounding *= 1.0 + 1e-9;
     if (fabs(lo - value) <= rounding && fabs(hi - value) <= rounding) {
         row.verdict = KVR_VERDICT_EXACT;
@@ -98,8 +98,8 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
 static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, const char *method,
                                 const struct kvr_scheme *scheme)
 {
-    /* Size in GiB of K and V of one layer in BF16. It is the tolerance, because the peak may
-     * include temporary copies of one layer. */
+    /* Size in GiB of K and V of one layer in BF16. The published peak may differ from the computed
+     * peak by this size, because a peak may include temporary copies of one layer. */
     const double one_layer = 2.0 * 2.0 * LATENT_FRAMES * kvr_wan_1_3b.tokens_per_frame *
                              kvr_wan_1_3b.n_heads * kvr_wan_1_3b.head_dim / GiB;
     int at = kvr_published_find(s->peak, method);
@@ -149,8 +149,8 @@ static const struct run_column {
     const char *published, *quantity;
     /* column of reproduce_study.sql; NULL: kvreel does not measure it */
     const char *column;
-    /* whether the table shows a computed value instead, unless measured values are requested
-     * (kvr_repro.measured) */
+    /* whether the table shows a computed value instead of the measured one, unless the caller
+     * requests measured values (kvr_repro.measured) */
     bool asked;
     const char *reason;
 } run_columns[] = {
@@ -281,8 +281,8 @@ static double correlation(const double *x, const double *y, int n)
     return xy / sqrt(xx * yy);
 }
 
-/* Adds a note with the rank correlation between the published and the measured SSIM. The order of
- * methods can be compared across models, unlike the values. */
+/* Adds a note with the rank correlation between the published and the measured SSIM. SSIM values of
+ * different models cannot be compared, but rankings of the methods can. */
 static enum kvr_status note_ranks(struct kvr_repro *r, const struct suite *s)
 {
     enum { MAX = 64 };

@@ -38,7 +38,8 @@ static bool dominates(const double *a, const double *b, const double *margin, in
     return better;
 }
 
-/* Returns the weighted mean of the values in x [n] that are not NaN. *count: number of values. */
+/* Returns the weighted mean of the values in x [n] that are not NaN, and sets *count to the number
+ * of these values. */
 static double weighted(const double *x, const int *weight, int n, int *count)
 {
     double sum = 0, total = 0;
@@ -63,8 +64,9 @@ static void draw(const struct kvr_front *f, uint64_t seed, uint32_t resample, fl
         weight[(int)((double)u[p] * f->n_prompts)]++;
 }
 
-/* Writes the value of each method and objective in one bootstrap resample: value + (resampled mean
- * - mean) * sqrt(n / (n - 1)). */
+/* Writes the value of each method and objective in one bootstrap resample. The value is shifted by
+ * the difference between resampled and original mean, times sqrt(n / (n - 1)) for n prompts
+ * (front.h). */
 static void bootstrap_values(const struct kvr_front *f, const int *weight, const double *mean,
                              double *v)
 {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes all 2^n sums of +-d [n] in ascending order. For each term, it merges two sorted lists: the
- * sums so far minus the term, and the sums so far plus the term. E. Horowitz and S. Sahni,
- * Computing partitions with applications to the knapsack problem, J. ACM 21 (1974). `scratch` has
- * room for 2^n values. */
+/* Writes the sums of d [n] for all 2^n assignments of signs, in ascending order. For each term, it
+ * merges two sorted lists: the sums so far minus the term, and the sums so far plus the term. The
+ * algorithm is from E. Horowitz and S. Sahni, Computing partitions with applications to the
+ * knapsack problem, J. ACM 21 (1974). `scratch` has room for 2^n values. */
 static void signed_sums(const double *d, int n, double *sum, double *scratch)
 {
     size_t len = 1;
@@ -16,7 +16,7 @@ static void signed_sums(const double *d, int n, double *sum, double *scratch)
     sum[0] = 0;
     for (int k = 0; k < n; k++) {
         double x = fabs(d[k]);
-        /* indices of the next elements of the two lists: sums minus x, and sums plus x */
+        /* indices of the merged lists' next elements: scratch[down] - x and scratch[up] + x */
         size_t down = 0, up = 0;
 
         memcpy(scratch, sum, len * sizeof *sum);
@@ -76,10 +76,11 @@ static enum kvr_status sign_flip_test(const double *d, int n, struct kvr_compari
         sum += d[i];
         size += fabs(d[i]);
     }
-    /* Equal sums can differ by rounding, because their terms are added in different orders. */
+    /* Sums that are mathematically equal can differ by rounding, because their terms are added in
+     * different orders. */
     tolerance = 1e-12 * size;
     reach = fabs(sum);
-    if (reach <= tolerance) { /* all signed sums are at least as far from 0 as this sum */
+    if (reach <= tolerance) { /* the sum is 0, so no signed sum is nearer to 0 */
         c->p = 1;
         c->p_above = 0.5;
         return KVR_OK;

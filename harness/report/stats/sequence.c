@@ -8,9 +8,9 @@ static const double prior = 1; /* prior variance of the effect size (G in sequen
 
 void kvr_sequence_add(struct kvr_sequence *s, double x)
 {
-    /* P. Pebay, Formulas for robust, one-pass parallel computation of covariances and
-     * arbitrary-order statistical moments, SAND2008-6212, equations 1.5 and 1.6, for one added
-     * value. */
+    /* Equations 1.5 and 1.6, for one added value, of P. Pebay, Formulas for robust, one-pass
+     * parallel computation of covariances and arbitrary-order statistical moments,
+     * SAND2008-6212. */
     const double d = x - s->mean, d_n = d / (s->n + 1), t = d * d_n * s->n;
 
     s->n++;
@@ -24,8 +24,9 @@ double kvr_sequence_sd(const struct kvr_sequence *s)
     return s->n < 2 ? NAN : sqrt(s->m2 / (s->n - 1));
 }
 
-/* Returns the sample skewness sqrt(n (n - 1)) / (n - 2) * (m3 / n) / (m2 / n)^1.5. If all values
- * are equal, the result is 0. */
+/* Returns the sample skewness sqrt(n (n - 1)) / (n - 2) * (m3 / n) / (m2 / n)^1.5. m2 and m3 are
+ * the sums of the squares and cubes of the deviations from the mean. If all values are equal, the
+ * result is 0. */
 static double skewness(const struct kvr_sequence *s)
 {
     const double n = s->n, square = s->m2 / n;
@@ -33,8 +34,8 @@ static double skewness(const struct kvr_sequence *s)
     return square > 0 ? sqrt(n * (n - 1)) / (n - 2) * (s->m3 / n) / pow(square, 1.5) : 0;
 }
 
-/* Returns log E of n values with the effect size z = |mean - m| / sd. `g1` is the skewness of the
- * values; its sign is reversed if the mean is below m. */
+/* Returns the logarithm of the e-value E(m) of sequence.h for n values, where z = |mean - m| / sd.
+ * `g1` is the sample skewness G1, with reversed sign if the mean is below m. */
 static double log_e_of(double z, double g1, double n)
 {
     const double error = sqrt(6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3)));

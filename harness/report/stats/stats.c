@@ -77,8 +77,8 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
     s = sorted(x, n);
     if (!s)
         return kvr_fail(KVR_ENOMEM, "interval: out of memory");
-    /* The sorted values k and n - 1 - k, counted from 0, enclose the true median unless at most k
-     * samples are on one side of the median. */
+    /* The interval is [s[k], s[n - 1 - k]]. It misses the true median only if at most k samples are
+     * below the median, or at most k above it. Each event has the probability P(B <= k). */
     while (2 * (k + 1) < n - 1 && 1 - 2 * fair_coin_cdf(n, k + 1) >= level)
         k++;
     *out = (struct kvr_interval){ .lo = s[k],
@@ -92,7 +92,8 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
 
 int kvr_outliers(const double *x, int n, bool *flag)
 {
-    /* 10 standard deviations of a normal distribution, in units of the median absolute deviation */
+    /* 10 standard deviations, in units of the median absolute deviation (MAD); for normal data, a
+     * standard deviation is 1.4826 MAD */
     const double limit = 14.826;
     double median = kvr_median(x, n), mad, *d = malloc(((size_t)n + 1) * sizeof *d);
     int count = 0;
@@ -113,7 +114,7 @@ double kvr_normal_cdf(double z)
     return 0.5 * erfc(-z / sqrt(2.0));
 }
 
-/* Uses bisection, which is slow but exact to the last bits. */
+/* Inverts kvr_normal_cdf() by bisection, which is slow but accurate to the last bits. */
 double kvr_normal_quantile(double p)
 {
     double lo = -40, hi = 40;
@@ -133,8 +134,8 @@ double kvr_normal_quantile(double p)
     return 0.5 * (lo + hi);
 }
 
-/* M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4: finite sums of
- * powers of cos(atan(t / sqrt(df))). */
+/* Computes Student's distribution function by finite sums of powers of cos(atan(t / sqrt(df))).
+ * See M. Abramowitz and I. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4. */
 double kvr_student_cdf(double t, int df)
 {
     const double pi = 3.14159265358979323846, angle = atan(t / sqrt(df)), c = cos(angle);
@@ -192,7 +193,7 @@ static double skewness(const double *x, int n)
 
 static double hall(double y, double skew, int n)
 {
-    /* For a skewness near 0, the result is y, because the quotient below would be inaccurate. */
+    /* Near a skewness of 0, the formula below is inaccurate, so the result is its limit y. */
     if (fabs(skew) < 1e-6)
         return y;
     return 3 / skew * (cbrt(1 + skew * (y - skew / (6 * n))) - 1);

@@ -98,7 +98,7 @@ void kvr_escape_latex(FILE *to, const char *s)
 }
 
 /* RFC 4180. An empty text is quoted, so that it differs from a missing value. A text that starts
- * like a formula gets a leading ', so that spreadsheets do not evaluate it. */
+ * like a formula gets a leading apostrophe, so that spreadsheets do not evaluate it. */
 void kvr_escape_csv(FILE *to, const char *s)
 {
     const bool formula = s[0] && s[1] && strchr("=+-@\t\r", s[0]);
@@ -162,7 +162,8 @@ void kvr_escape_tsv(FILE *to, const char *s)
 }
 
 /* Inside single quotes, gnuplot interprets no escapes, `command` or @macro. Doubled single quotes
- * do not work in every context, so a quote is written as a separate string: 'it' . "'" . 's'. */
+ * do not work in every context, so the function writes a quote as a separate string and joins the
+ * strings: 'it' . "'" . 's'. */
 void kvr_escape_gnuplot(FILE *to, const char *s)
 {
     fputc('\'', to);

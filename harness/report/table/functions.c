@@ -46,8 +46,8 @@ static double median_hi(const double *x, int n)
     return of_median(x, n).hi;
 }
 
-/* Computes the geometric mean and its interval from the logarithms of the values. They are NaN
- * unless every value is positive. */
+/* Computes the geometric mean and its interval from the logarithms of the values. Mean and interval
+ * are NaN if a value is negative. If a value is 0, the mean is 0 and the interval is NaN. */
 static struct kvr_interval of_geomean(const double *x, int n, double *mean)
 {
     struct kvr_interval ci = { .lo = NAN, .hi = NAN };

@@ -28,7 +28,7 @@ static void add_source(struct kvr_published *p, const char *comment)
              comment + strspn(comment, "# "));
 }
 
-/* Splits a line at commas into the fields to [n_columns]. */
+/* Splits a line at commas and copies its fields to `to` [n_columns]. */
 static enum kvr_status split(const struct kvr_published *p, char *line, int number, char **to)
 {
     char *at = line;

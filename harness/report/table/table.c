@@ -21,8 +21,8 @@ static char *copy(const char *s)
     return s ? strdup(s) : NULL;
 }
 
-/* Copies a column's description and its texts. False: out of memory; the texts copied so far are in
- * `to`. */
+/* Copies a column's description and the strings that it points to. If memory runs out, the function
+ * returns false, and `to` owns the strings copied so far. */
 static bool copy_column(struct kvr_column *to, const struct kvr_column *from)
 {
     *to = *from;

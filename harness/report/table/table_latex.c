@@ -94,7 +94,7 @@ static void put_number(const struct kvr_table *t, int row, int c, int n, FILE *t
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            FILE *to)
 {
-    bool tall = false; /* whether the row has an interval, whose ends are on two lines */
+    bool tall = false; /* whether a column has an interval, set as subscript and superscript */
 
     for (int c = 0; c < t->n_columns; c++)
         tall = tall || kvr_table_span(t, c) > 1;

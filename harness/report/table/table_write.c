@@ -70,7 +70,7 @@ static bool is_right(const struct kvr_table *t, int c)
  * element of the leftmost column is used. */
 struct layout {
     char **head;
-    /* width of a column in characters; characters before the interval */
+    /* characters of a column, and of its part before the interval */
     int *width, *number;
     bool *right;
 };
@@ -212,7 +212,7 @@ static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to
         for (int c = 0; c < t->n_columns; c += kvr_table_span(t, c)) {
             fputs("| ", to);
             kvr_escape_md(to, kvr_table_shown(t, r, c, KVR_TABLE_MD, buf));
-            /* this cannot become a link, because no "(" follows */
+            /* an interval such as [0.91, 0.95] cannot become a link, because no "(" follows */
             fputs(interval(t, r, c, KVR_TABLE_MD, ends), to);
             fputc(' ', to);
         }
