@@ -1,5 +1,6 @@
-/* sweep.c - builds the cells of a sweep, the product of all axes. All methods at one point of the
- * other axes form a group. */
+/* sweep.c - builds the cells of a sweep, the Cartesian product of the config's axes (models,
+ * prompts, settings, methods). The cells of all methods at one point (a value on every other axis)
+ * form a group. */
 #include "harness/plan/sweep_impl.h"
 
 #include <stdio.h>
@@ -25,9 +26,10 @@ bool kvr_point_encodes(const struct point *p)
            !c->random_weights;
 }
 
-/* Returns the FLOPs of one cell. The FLOPs of the method are not included, because they are few
- * compared with those of the network. A probe computes attention again in double precision, and
- * teacher forcing needs a second rollout. */
+/* Returns the network's FLOPs of one cell. The method's own FLOPs are few in comparison and are
+ * ignored. A probe (a rollout that also computes every attention call in double precision) costs
+ * PROBE_COST times as much. A forced rollout costs twice as much, because its teacher is a second
+ * rollout. */
 static double cost_of(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
@@ -53,8 +55,8 @@ static double cost_of(const struct point *p)
     return strcmp(p->set.forcing, "none") != 0 ? 2 * cost : cost;
 }
 
-/* Returns whether this is the first group of a language-model prompt. Its first cell also computes
- * the teacher's outputs for all cells of the prompt. */
+/* Returns whether `p` is the first group of a language-model prompt. The first cell of this group
+ * also runs the BF16 forward pass (the teacher), whose outputs all cells of the prompt use. */
 static bool teaches(const struct point *p)
 {
     for (int i = 0; i < KVR_N_SETTINGS; i++)
@@ -63,8 +65,10 @@ static bool teaches(const struct point *p)
     return p->facts->config->is_lm && p->repeat == 0;
 }
 
-/* Returns whether the last cell repeats another cell of the group. Two cells are repetitions if
- * they have the same key, or the same method with fitted values that lead to the same bits. */
+/* Returns whether the last cell duplicates another cell of its group, which begins at cell `first`.
+ * Two cells are duplicates if they have the same key. They are also duplicates if they have the
+ * same method, and the option values found for their bit budgets give the same predicted bits per
+ * element. */
 static bool there_already(const struct kvr_sweep *s, int first)
 {
     const struct kvr_cell *last = &s->cell[s->n_cells - 1];
@@ -80,16 +84,17 @@ static bool there_already(const struct kvr_sweep *s, int first)
     return false;
 }
 
-/* Returns whether a fitted rolling window is at least as long as the cell's setting `window`, so
- * that it has no effect. */
+/* Returns whether the length found for a sliding window with a bit budget is at least the cell's
+ * attention window (setting `window`). Such a sliding window has no effect. */
 static bool shows_all(const struct kvr_cell *c)
 {
     return c->fit.at >= 0 && c->set.window > 0 &&
            strtod(c->fit.value, NULL) >= (double)c->set.window;
 }
 
-/* Adds the cell of a default baseline to a group. The cell is omitted if the model does not support
- * it, if the group already contains it, or if it has no effect. */
+/* Adds the cell of a default baseline (baselines.h) to a group. The cell is omitted if the model
+ * does not support the method, if the group already contains the cell, or if the method is a
+ * sliding window without effect. */
 static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
                                    const struct kvr_config_method *m, int first)
 {
@@ -108,7 +113,7 @@ static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
     return KVR_OK;
 }
 
-/* Adds the group of cells at one point: BF16, then the other methods in the config's order, then
+/* Adds the group of cells at point `p`: BF16, then the other methods in the config's order, then
  * default baselines. With `control`, the group contains only BF16. */
 static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool control)
 {
@@ -141,7 +146,8 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
     return KVR_OK;
 }
 
-/* Returns whether the indices of all zipped axes are equal. */
+/* Returns whether all zipped axes (config key `zip`), which advance together, have the same index.
+ * Other combinations of their values are not part of the sweep. */
 static bool in_step(const struct kvr_sweep *s, const struct point *p)
 {
     int at = -1;
@@ -169,8 +175,8 @@ static void settle_trace(const struct kvr_config *c, struct point *p)
     p->set.seed = (int64_t)i->seed;
 }
 
-/* Sets the values that depend on the model, suite or prompt. A setting that has no effect on this
- * kind of run is set to its default. */
+/* Sets the settings of point `p` that depend on the model, suite or prompt. A setting that has no
+ * effect on this kind of run is set to its default. */
 static void settle(const struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
@@ -200,9 +206,10 @@ static void settle(const struct kvr_sweep *s, struct point *p)
     }
 }
 
-/* Returns the number of BF16 draws (reruns with slightly perturbed noise) that are added if the
- * sweep does not set `jitter`. Draws measure the distance between two free rollouts. Rollouts
- * without frames, with teacher forcing or in timed sweeps need no draws. */
+/* Returns the number of BF16 draws (reruns with slightly perturbed noise) to add at point `p`.
+ * Draws are added only to unforced rollouts of video models (kind `bench`, not `probe`), and only
+ * if the sweep does not set `jitter`. If the config does not give the number (`control`), timed
+ * sweeps have no draws, and other sweeps have one draw per SHARE methods, at most MOST. */
 static int control_draws(const struct kvr_config *c, const struct point *p)
 {
     enum { MOST = 4, SHARE = 4 };
@@ -220,10 +227,11 @@ static int control_draws(const struct kvr_config *c, const struct point *p)
     return others / SHARE < MOST ? others / SHARE : MOST;
 }
 
-/* Adds the groups of one point for all repeats and draws. Probes are deterministic and are not
- * repeated. They take much longer than other rollouts, so a sweep may limit the number of probed
- * prompts. Repeats measure the variation of times, and draws (reruns with slightly perturbed noise)
- * that of fidelity, so no cell is both. */
+/* Adds the groups of cells at point `p` for all repeats and draws. Probes (rollouts that compare
+ * every attention call with attention over a BF16 cache) are deterministic and are not repeated. A
+ * probe takes much longer than another rollout, so a sweep may limit the number of probed prompts.
+ * Repeats measure the variation of times. Draws (reruns with slightly perturbed noise) measure the
+ * variation of fidelity and are not repeated. */
 static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
@@ -308,7 +316,7 @@ static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_f
                                 p.model->name);
             for (int k = 0; k < p.suite->n_prompts; k++) {
                 if (p.model->trace && k != m)
-                    continue; /* trace m is replayed only for prompt m, which stands for it */
+                    continue; /* model m is a trace, and the suite's prompt m is its prompt */
                 p.prompt = &p.suite->prompt[k];
                 KVR_TRY(over_settings(s, &p));
             }

@@ -35,9 +35,10 @@ void kvr_sweep_free_cell(struct kvr_cell *c)
     free(c->spec);
 }
 
-/* Makes the label of a cell from the method's name and options, or from the config's `label`.
- * Options with several values are always included. A bit budget is also included, because two
- * budgets may lead to the same value. */
+/* Makes the label of a cell from the method's name and options, or from the config's `label`. If
+ * the config gives a `label`, the options follow it only if the config lists several values of an
+ * option. An option's bit budget is always appended, because two budgets may lead to the same value
+ * of the option. */
 static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
 {
     bool named = m && m->label;
@@ -54,7 +55,8 @@ static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
         snprintf(cell->label + n, sizeof cell->label - n, " fit=%g", cell->fit.bits);
 }
 
-/* If an option has a bit budget, finds the value that meets the budget. */
+/* If an option of the cell's method has a bit budget (`fit B`), finds the option's value that meets
+ * the budget. */
 static enum kvr_status fit(struct kvr_sweep *s, struct kvr_cell *cell, const struct point *p,
                            const char *spec)
 {
@@ -90,8 +92,9 @@ static void warn(struct kvr_cell *cell, const struct kvr_scheme *p,
         snprintf(cell->warning, sizeof cell->warning, "%s", text);
 }
 
-/* Opens the method for this model. KVR_EUNSUPPORTED: the cell is marked as impossible. Any other
- * error is an error in the config. */
+/* Opens the cell's method for the model of point `p`. If the method does not support the model
+ * (KVR_EUNSUPPORTED), marks the cell as impossible and returns KVR_OK. If the config gives an
+ * invalid method, the error message names its line in the config. */
 static enum kvr_status open_method(struct kvr_sweep *s, struct kvr_cell *cell,
                                    const struct point *p, struct kvr_scheme **scheme)
 {
@@ -138,9 +141,9 @@ static void add_to_label(struct kvr_cell *cell, bool *first, const char *what, c
     *first = false;
 }
 
-/* Makes the model's label, by which tables group cells. It includes the number of layers and steps
- * of a partial model, and a compute type other than F32, so that these cells are averaged
- * separately. */
+/* Makes the model's label, by which tables group cells. If settings reduce the number of layers or
+ * denoising steps, or select a compute type other than F32, the label includes them. Such cells are
+ * therefore averaged separately from cells of the full model in F32. */
 static void label_model(struct kvr_cell *cell, const struct point *p)
 {
     char number[16];

@@ -60,7 +60,8 @@ static enum kvr_status check_truth(const struct point *p)
     return KVR_OK;
 }
 
-/* Checks that the model can start from the prompt's image. `why`: as in kvr_point_check(). */
+/* Checks that the model can start from the prompt's image. If kvreel has no encoder for the model's
+ * latents, writes this reason to `why` [n] and returns KVR_OK. An invalid image is an error. */
 static enum kvr_status check_image(const struct point *p, char *why, size_t n)
 {
     const struct kvr_prompt_image *t = p->prompt->image;
@@ -199,8 +200,9 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
     return KVR_OK;
 }
 
-/* Checks the shots of a prompt for models without a vocabulary, including that several shots have
- * one embedding each. Models with a vocabulary check the shots themselves. */
+/* Checks the shots (scenes with their own text) of a prompt. The embeddings of a prompt with
+ * several shots must be one per shot, or none. Models with a vocabulary are skipped, because they
+ * check the shots themselves. */
 static enum kvr_status check_shots(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;

@@ -17,8 +17,8 @@ static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])
     return st;
 }
 
-/* Returns the embedding of a prompt as JSON, or a list of embeddings if the prompt has several
- * shots. */
+/* Returns the SHA-256 of a prompt's embedding as a JSON object. If the prompt has several shots,
+ * returns a list with one object per shot. */
 static json_t *embedding_json(const struct kvr_prompt_embedding *e)
 {
     json_t *list = json_array();
@@ -80,8 +80,9 @@ static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme
     return KVR_OK;
 }
 
-/* Adds the part of a cell's spec that describes the method. *former is the spec with all options
- * that the config gives, as earlier versions wrote it. NULL: all options are part of the key. */
+/* Adds the part of a cell's spec that describes the method. Only options that change the method are
+ * part of the spec. Earlier versions of kvreel included all options that the config gives. If such
+ * a spec is different, sets *former to it, to find the cell in older databases. */
 static enum kvr_status add_method(json_t *j, struct kvr_key_options *key_options,
                                   const struct kvr_cell *cell, const struct kvr_scheme *scheme,
                                   json_t **former)
@@ -111,8 +112,9 @@ static enum kvr_status add_method(json_t *j, struct kvr_key_options *key_options
     return st;
 }
 
-/* Writes two hashes. `rollout` is the hash of `j`, which contains all that determines the frames.
- * `key` is the hash after metrics, commands and the repeat were added. */
+/* Writes two hashes of a cell. `rollout` is the hash of the spec `j`, which contains everything
+ * that determines the frames. Then metrics, external metric programs, the index of the repeat and
+ * the remaining settings are added to `j`, and `key` is the hash of the result. */
 static enum kvr_status name_spec(json_t *j, const struct kvr_config *config, const struct point *p,
                                  char rollout[KVR_KEY_LEN], char key[KVR_KEY_LEN], char **spec)
 {

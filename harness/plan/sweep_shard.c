@@ -9,8 +9,8 @@
 #include "harness/plan/sweep.h"
 
 struct keyed_cell {
-    /* start of the key of the root baseline: the cell's baseline, that cell's baseline, and so on
-     * to the last */
+    /* first 64 bits of the key of the cell's root baseline, the BF16 cell with unperturbed noise;
+     * it is its own baseline */
     uint64_t root;
     int index;
 };
@@ -29,9 +29,9 @@ static double weight(const struct kvr_cell *c)
     return c->possible ? c->cost : 0;
 }
 
-/* Selects the cells of one shard. The cells are sorted by the key of their root baseline and
- * divided into shards of equal cost. If the cells of a baseline are in several shards, the baseline
- * runs in each of these shards. */
+/* Selects the cells of one shard. The cells are sorted by the key of their root baseline, and the
+ * sorted list is cut into shards of about equal predicted FLOPs. If cells with the same root
+ * baseline are in several shards, each of these shards runs the baseline. */
 static enum kvr_status keep_shard(struct kvr_sweep *s, int shard, int n_shards)
 {
     struct keyed_cell *row = malloc(((size_t)s->n_cells + 1) * sizeof *row);
@@ -73,7 +73,8 @@ enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int sh
         KVR_TRY(kvr_filter_open(&f, filter));
     for (int i = 0; f && i < s->n_cells; i++)
         s->cell[i].selected = s->cell[i].selected && kvr_filter_match(f, &s->cell[i]);
-    /* the baseline of a cell has a smaller index than the cell */
+    /* in descending order, because a selected baseline may itself have a baseline, and a baseline
+     * has a smaller index than its cells */
     for (int i = s->n_cells - 1; i >= 0; i--)
         if (s->cell[i].selected)
             s->cell[s->cell[i].baseline].selected = true;

@@ -41,7 +41,8 @@ static bool asks_to_solve(const struct kvr_config_method *m)
 #define PLAN_S_PER_CELL 65e-6
 
 /* Returns the time in seconds to find an option value for one bit budget, summed over models and
- * video lengths. Lengths from suites and traces are few and short, and are ignored. */
+ * the video lengths in setting `frames`. The video lengths that suites and traces define are few
+ * and short, and are ignored. */
 static double seconds_a_budget(const struct kvr_config *c)
 {
     const struct kvr_setting_values *frames = &c->values[KVR_SET_frames];
@@ -50,7 +51,7 @@ static double seconds_a_budget(const struct kvr_config *c)
 
     for (int m = 0; m < c->n_models; m++) {
         if (kvr_geometry_of(&c->model[m], c->set.model_layers, &geo) != KVR_OK)
-            continue; /* the error is reported when the model's cells are planned */
+            continue; /* an unreadable model is reported when its cells are planned */
         for (int i = 0; i < frames->n; i++) {
             struct kvr_settings set = c->set;
 

@@ -190,9 +190,9 @@ static int middle(const struct kvr_table *t, int from, int to)
     return n ? from + (n - 1) / 2 : from;
 }
 
-/* Returns the baseline's runtime in seconds at the settings of row `at`. NaN: there is none. If the
- * measurement session of row `at` ran the baseline again, the result is the mean of the times in
- * this session. */
+/* Returns the baseline's median runtime in seconds at the settings of row `at` (NaN: the table has
+ * no such baseline). If the measurement session of row `at` measured the baseline again, returns
+ * the mean of these repeated measurements instead. */
 static double baseline_of(const struct kvr_table *t, int at)
 {
     int from = at, to;

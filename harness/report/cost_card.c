@@ -46,7 +46,7 @@ struct rollout {
 struct card {
     struct kvr_measured m;
     struct kvr_published peak, runtime;
-    struct rollout *r; /* [n], the newest row of each name */
+    struct rollout *r; /* [n]: of the rows of rows.csv with equal names, the newest */
     /* n: number of rollouts; newest: index of the measurement session of the newest row */
     int n, newest;
 };
@@ -76,7 +76,8 @@ static const char *date_of(const struct card *c, int row)
     return c->m.session[c->m.row[row].session].date;
 }
 
-/* Selects the newest row of each name. Of two rows with the same date, the later line is used. */
+/* Selects the newest of the rows with equal names. If two of them have the same date, the later
+ * line of rows.csv is newer. */
 static enum kvr_status choose(struct card *c)
 {
     c->r = calloc((size_t)c->m.n_rows + 1, sizeof *c->r);
@@ -114,8 +115,9 @@ static int by_size(const void *a, const void *b)
     return strcmp(x->method, y->method) ? strcmp(x->method, y->method) : strcmp(y->path, x->path);
 }
 
-/* Returns the value of a row with the session, attention path and size of rollout `r`, and with the
- * given method and name suffix. NaN: there is no such row. */
+/* Returns the value of the row rollout.METHOD.PATH.FRAMESxWINDOW with the given method and a suffix
+ * such as ":peak". The session, attention path, frames and window are those of rollout `r`. NaN:
+ * there is no such row. */
 static double same_session(const struct card *c, const struct rollout *r, const char *method,
                            const char *suffix)
 {
@@ -160,7 +162,8 @@ static enum kvr_status add_row(struct kvr_table *out, const struct card *c, cons
     snprintf(date, sizeof date, "%.10s", s->date);
     method = kvr_method_find(name);
     if (strcmp(r->method + strlen(name), "@study") != 0 && r->method[strlen(name)])
-        /* The study published no methods with options or a bias correction. */
+        /* The study published no methods with options or a bias correction, so there is no name to
+         * look up. */
         name[0] = 0;
     seconds = kvr_published_value(&c->runtime, name, "runtime_s");
     v[n++] = kvr_value_text(r->method);

@@ -11,7 +11,7 @@
 
 static const char baseline_name[] = "BF16";
 
-/* Sets *out if the database has values of the metric. */
+/* Sets *out to whether the database has values of the metric. */
 static enum kvr_status measured(const char *db, const char *name, bool *out)
 {
     struct kvr_table *t;

@@ -94,7 +94,8 @@ static int seeds(const struct kvr_table *t, const struct entry *e, int column, s
     return kvr_nest(s, e->to - e->from, KVR_PER_SEED);
 }
 
-/* Writes one value per prompt to workspace->x, and returns the number of prompts. */
+/* Averages a column over the cells of each prompt, writes the means to workspace->x, and returns
+ * the number of prompts. */
 static int prompts(const struct kvr_table *t, const struct entry *e, int column,
                    struct workspace *workspace)
 {
@@ -129,8 +130,8 @@ static enum kvr_status put_interval(const struct kvr_table *t, const struct entr
     return KVR_OK;
 }
 
-/* Sets *out if a and b are not separable by SSIM over their common prompts. The p-value is
- * Bonferroni-corrected for m comparisons. */
+/* Sets *out to whether a and b tie: their difference in SSIM over their common prompts is not
+ * significant (kvr_separable()). The p-value is Bonferroni-corrected for m comparisons. */
 static enum kvr_status paired_interval(const struct kvr_table *t, const struct entry *a,
                                        const struct entry *b, int m, struct workspace *workspace,
                                        bool *out)
@@ -156,10 +157,11 @@ static int by_ssim(const void *pa, const void *pb)
     return a->from - b->from;
 }
 
-/* Gives the same letter to methods that are not separable. In order of falling SSIM, each method is
- * compared with the first method of every letter. It gets the letters of all first methods from
- * which it is not separable. If there are none, it gets the next unused letter. Bonferroni's factor
- * is the number of all pairs, because any pair may be compared. */
+/* Names groups of methods that tie in SSIM by letters. In descending order of SSIM, each method is
+ * compared with the first method of every letter so far. If a method ties with the first method of
+ * a letter, the method also gets this letter. A method that gets no letter becomes the first method
+ * of the next unused letter. The Bonferroni correction is for all n (n - 1) / 2 pairs, because any
+ * pair may be compared. */
 static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int n,
                                  struct workspace *workspace)
 {
@@ -185,8 +187,8 @@ static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int
     return KVR_OK;
 }
 
-/* Column of the bits per element. It replaces the compression in the table of methods with equal
- * bit budgets. */
+/* Column of the bits per element. In the table of methods with equal bit budgets, this column
+ * replaces the column `compression`. */
 static const struct kvr_column bits_column = {
     .name = "bits", .better = -1, .unit = "(b)", .digits = 2
 };
@@ -266,8 +268,8 @@ static bool same_group(const struct kvr_table *t, int a, int b, bool bits)
            (!bits || strcmp(kvr_table_text(t, a, BUDGET), kvr_table_text(t, b, BUDGET)) == 0);
 }
 
-/* Makes the table from the SQL statement `sql`. With `bits`, the rows of a group have equal bit
- * budgets as well as equal settings. */
+/* Makes the table from the SQL statement `sql`. Methods are compared within a group of rows with
+ * equal settings. With `bits`, the rows of a group also have equal bit budgets. */
 static enum kvr_status make(struct kvr_table **out, const char *db_path, const char *sql, bool bits,
                             bool *extremes)
 {
@@ -305,8 +307,8 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     return st;
 }
 
-/* Adds a note that the interval of a median of fewer than 6 runtimes is their minimum and
- * maximum. */
+/* If `extremes` is true, adds a note that the minimum and maximum are given instead of a 95 %
+ * interval of the median. Fewer than 6 runtimes are too few for such an interval. */
 static enum kvr_status note_extremes(struct kvr_table *t, bool extremes)
 {
     return extremes

@@ -8,8 +8,8 @@
  * PSNR, median runtime, tie group by SSIM, and the numbers of OK and of attempted cells. Means have
  * 95 % intervals over prompts, after averaging over seeds, repeats and draws (reruns with slightly
  * perturbed noise). The median runtime has an order-statistic interval. Two methods with equal
- * settings tie in SSIM unless their difference is significant (kvr_separable), with Holm's
- * correction over all pairs of methods. Tie groups are named by letters, the best group first; a
+ * settings tie in SSIM unless their difference is significant (kvr_separable), with a Bonferroni
+ * correction for all pairs of methods. Tie groups are named by letters, the best group first; a
  * method with "ab" belongs to groups a and b. */
 enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path);
 

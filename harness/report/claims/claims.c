@@ -11,7 +11,8 @@
 const char *const kvr_claim_verdict_names[] = { "holds",  "does not hold",       "equal",
                                                 "futile", "cannot be told here", NULL };
 
-/* Returns the model for claims that name none: the first model in the ledger's key `settle`. */
+/* Returns the model for claims that name none: the model of the first sweep in the ledger's key
+ * `settle`, or nano if there is none. */
 static const char *model_of(const struct kvr_ledger *l)
 {
     const struct kvr_yaml_node *first =

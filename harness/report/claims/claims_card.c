@@ -2,14 +2,17 @@
  *
  * card: {of: "rollout.RTN_INT4@study.staged.42x21", than: "rollout.BF16.staged.42x21", above: 1}
  *
+ * This claim holds if the value of row `of`, divided by the value of row `than`, is above 1. Both
+ * values are from one measurement session, which has one GPU, build and day. The reported result is
+ * the geometric mean of the ratios of all sessions.
+ *
  * card: {of: "rollout.BF16.staged.42x21:fps_vae", on: H100, above: 17.0}
  *
- * The first form tests the ratio of two rows of one session, which have the same GPU, build and
- * day. The figure is the geometric mean over sessions. Sessions that ran their commit with local
- * changes are ignored. On an H100, repeats of one rollout within a session took from 5.80 to 6.09
- * s. A time therefore has an error of up to 5 %, and a ratio of up to 10 %. The range of the
- * observed ratios is widened by 10 %. The second form tests the value of one row, on GPUs whose
- * name contains `on`. */
+ * This claim holds if the value of row `of` is above 17 on GPUs whose name contains "H100".
+ *
+ * Sessions that ran code other than their recorded commit are ignored. On an H100, repeats of one
+ * rollout within a session took from 5.80 to 6.09 s. A time therefore has an error of up to 5 %,
+ * and a ratio of up to 10 %. The test widens the range of the observed ratios or values by 10 %. */
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +31,8 @@ static double value_of(const struct kvr_measured *m, int session, const char *na
     return row >= 0 && m->row[row].value > 0 ? m->row[row].value : NAN;
 }
 
-/* Adds the ratios, or the values of one row, from all sessions of one GPU. */
+/* Adds to claim `c` the ratio of its two rows, or the value of its only row, in each session of one
+ * GPU. */
 static void add_gpu(struct kvr_claim *c, const struct kvr_measured *m)
 {
     for (int s = 0; s < m->n_sessions; s++) {

@@ -58,7 +58,7 @@ double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric)
 {
     const struct kvr_yaml_node *n = l->margins ? kvr_yaml_get(l->margins, metric) : NULL;
 
-    /* read_margins() has checked that this is a number */
+    /* read_margins() has checked that the margin is a number */
     return n ? strtod(n->text, NULL) : kvr_default_margin(metric);
 }
 
@@ -186,8 +186,9 @@ static enum kvr_status read_sql(const struct kvr_ledger *l, struct kvr_claim *c,
     return KVR_OK;
 }
 
-/* Compares a published compression ratio with the computed ratio, at the published precision. If
- * the bytes depend on the cached values, the published ratio must be within the computed bounds. */
+/* Compares a published compression ratio (key `is`) with the computed ratio, rounded to the
+ * published number of decimals. If the encoded size depends on the cached values, the published
+ * ratio must be between the smallest and the largest computed ratio. */
 static enum kvr_status read_ratio(struct kvr_claim *c, const struct kvr_yaml_node *n)
 {
     enum { LATENT_FRAMES = 42 };

@@ -24,7 +24,8 @@ static int first_of(const struct kvr_claim_value *row, int n, const char *method
     return lo;
 }
 
-/* A position in the rows of `method`; `end` is the end of the rows of all methods. */
+/* An iterator over the rows of `method`. `row` is the current row. `end` points past the last row
+ * of the last method. */
 struct at {
     const struct kvr_claim_value *row, *end;
     const char *method;
@@ -35,7 +36,8 @@ static bool in_method(const struct at *a)
     return a->row < a->end && strcmp(a->row->method, a->method) == 0;
 }
 
-/* Advances b to the sample at position a. Returns false if b's method lacks this sample. */
+/* Advances b to the row with the same prompt, seed, settings and machine (`sample`) as the current
+ * row of a. Returns false if b's method has no such row. */
 static bool advance_to(const struct at *a, struct at *b)
 {
     while (in_method(b) && b->row->sample < a->row->sample)
@@ -53,8 +55,8 @@ static int age_of(const struct pair *p)
     return p->than && p->than->age > p->of->age ? p->than->age : p->of->age;
 }
 
-/* Adds a pair and returns the number of pairs. If several machines measured the same prompt, seed
- * and settings, only the newest pair is used. */
+/* Appends the pair of values `of` and `than` to pair [n], and returns the new number of pairs. If
+ * several machines measured the same prompt, seed and settings, only the newest pair is kept. */
 static int add_pair(struct pair *pair, int n, const struct kvr_claim_value *of,
                     const struct kvr_claim_value *than)
 {
@@ -69,12 +71,13 @@ static int add_pair(struct pair *pair, int n, const struct kvr_claim_value *of,
 
 /* --- samples ---------------------------------------------------------------------------- */
 
-/* Conditions of a test: those of the ledger, or with the methods' other variants (NAME or
- * NAME@study), another forcing, metric or model. */
+/* The conditions under which a claim is tested. These are the conditions in the ledger, or
+ * conditions with another implementation of the methods (NAME or NAME@study), forcing, metric or
+ * model. */
 struct variant {
     const char *of, *than, *forcing, *metric, *model;
-    /* 1: `metric` and the claim's metric improve in the same direction; -1: in opposite
-     * directions */
+    /* 1: higher values are better in `metric` and in the metric that the ledger gives, or lower
+     * values are better in both; -1: otherwise */
     double sign;
 };
 
@@ -132,8 +135,8 @@ static enum kvr_status sample_pair(const struct kvr_claim *c, struct kvr_claim_v
     return KVR_OK;
 }
 
-/* Runs the SQL statement of a claim, whose columns are the number of the prompt, the number of the
- * sample, and the value. */
+/* Runs the SQL statement of a claim, which selects three columns: an integer that identifies the
+ * prompt, an integer that identifies the sample within the prompt, and the sample's value. */
 static enum kvr_status sample_sql(const char *db, const char *sql, struct pair_sums *out)
 {
     struct kvr_table *t;
@@ -155,8 +158,8 @@ static enum kvr_status sample_sql(const char *db, const char *sql, struct pair_s
     return KVR_OK;
 }
 
-/* Sets c->timed_on to the devices for which the database has runtime ratios, such as "a CPU" or
- * "cuda". */
+/* Sets c->timed_on to the devices on which the database's runtimes relative to BF16 were measured,
+ * such as "a CPU" or "cuda". */
 static enum kvr_status name_devices(struct kvr_claim *c, const char *db)
 {
     struct kvr_table *t;
@@ -229,8 +232,9 @@ bool kvr_claim_has_reading(const char *name)
     return there;
 }
 
-/* Tests the claim under other conditions and appends the verdict and the number of prompts to
- * c->where, such as "intended: equal (24)". Without cells, it appends nothing. */
+/* Tests the claim under the conditions `v`. Appends the conditions' name, the verdict and the
+ * number of prompts to c->where, such as "intended: equal (24)". If the database has no cells for
+ * these conditions, appends nothing. */
 static enum kvr_status add(struct kvr_claim *c, struct kvr_claim_values **values, const char *db,
                            const char *name, const struct variant *v, double margin)
 {

@@ -12,7 +12,8 @@
 KVR_STATEMENT(claims_cells);
 KVR_STATEMENT(claims_scores);
 
-/* Columns of claims_cells.sql. The columns from FIRST_METRIC on are metrics. */
+/* Columns of claims_cells.sql. The columns from FIRST_METRIC on are the metrics of_cells[], in this
+ * order. */
 enum { METHOD, PLACE, SAMPLE, PAIR, AGE, SUITE, KIND, FORCING, MODEL, KEY, TWO, FIRST_METRIC };
 static const char *const of_cells[] = { "compression", "resident_compression",
                                         "peak_bytes",  "resident_bytes",
@@ -34,7 +35,7 @@ struct chosen {
 };
 
 struct kvr_claim_values {
-    struct kvr_table *cells; /* sorted by method and sample */
+    struct kvr_table *cells; /* one row per cell, sorted by METHOD, then by SAMPLE */
     struct metric *metrics;
     struct chosen *chosen;
 };
@@ -130,8 +131,9 @@ static enum kvr_status metric_of(struct kvr_claim_values *v, const char *db, con
 
 /* ---- a choice ---------------------------------------------------------------------------- */
 
-/* Returns whether the metric compares with the BF16 rollout. Such a metric is meaningless for a
- * prompt whose BF16 rollout can end in two different videos. */
+/* Returns whether the metric is a similarity to the BF16 rollout. Such a metric is meaningless for
+ * a prompt if a BF16 rerun with slightly perturbed noise gives a clearly different video
+ * (chaos.h). */
 static bool is_distance(const char *metric)
 {
     return strncmp(metric, "ssim", 4) == 0 || strncmp(metric, "psnr", 4) == 0 ||

@@ -79,9 +79,10 @@ double kvr_saved_by_control(const double *x, const double *y, int n)
 /* Values of one claim, one per prompt [n]. */
 struct samples {
     int n;
-    /* a, b, d [n]: metric of the claim's two methods, and their difference b - a. teacher [n]: the
-     * difference with teacher forcing. floor [n]: the prompt's chaos floor. lowest [n]: lowest PSNR
-     * in dB of the prompt's BF16 draws (reruns with slightly perturbed noise). */
+    /* a, b, d [n]: the metric of the claim's methods `of` and `than`, and the difference a - b.
+     * teacher [n]: the same difference with teacher forcing. floor [n]: the prompt's chaos floor,
+     * the distance of BF16 draws (reruns with slightly perturbed noise) from BF16. lowest [n]: the
+     * lowest PSNR of these draws in dB. */
     double *a, *b, *d, *teacher, *floor, *lowest;
     int *motion, *colour;
 };
@@ -123,8 +124,8 @@ static int find(const struct kvr_table *t, const char *method, bool teacher, dou
     return -1;
 }
 
-/* Returns a hash of the words `first` to `last` of a text, counted from 0. Equal hashes define a
- * stratum. */
+/* Returns a hash of the words `first` to `last` of a prompt, counted from 0. Prompts with equal
+ * hashes are in the same stratum. */
 static int words(const char *text, int first, int last)
 {
     unsigned hash = 5381;
@@ -168,7 +169,8 @@ static void fill(struct samples *s, const struct kvr_table *t, const struct kvr_
     }
 }
 
-/* Removes prompts whose BF16 rollout can end in two different videos. */
+/* Removes prompts for which a BF16 rerun with slightly perturbed noise gives a clearly different
+ * video (chaos.h). */
 static void keep_one_video(struct samples *s)
 {
     const double least = strtod(KVR_TWO_VIDEOS_DB, NULL);

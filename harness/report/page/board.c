@@ -130,7 +130,8 @@ static int compare_runs(const void *x, const void *y)
         if (c)
             return c;
     }
-    return a->source < b->source ? -1 : a->source > b->source; /* the first source wins */
+    /* of equal cells in several databases, the board uses that of the database listed first */
+    return a->source < b->source ? -1 : a->source > b->source;
 }
 
 static enum kvr_status collect(struct board *b)
@@ -230,8 +231,8 @@ static enum kvr_status fill_row(struct row *r, const struct run *run, int n)
 
 /* --- ranks ---------------------------------------------------------------------------------- */
 
-/* Writes the differences a - b for the prompts that both rows have, and returns their number. Both
- * rows are sorted by prompt. */
+/* Writes the metric's differences a - b for the prompts that methods a and b share to `d`, and
+ * returns the number of these prompts. The prompts of each method are sorted. */
 static int differences(const struct row *a, const struct row *b, double *d)
 {
     int n = 0;
@@ -370,8 +371,8 @@ static enum kvr_status write_file(const char *dir, const char *name, const char 
     return st;
 }
 
-/* Writes the sweep file of the run into the board's folder, and its path in that folder to
- * `name`. */
+/* Saves the config of the run's sweep in the board's folder, and sets `name` to the saved file's
+ * path within that folder. */
 static enum kvr_status keep_config(const struct board *b, const struct run *r,
                                    char name[CONFIG_NAME])
 {
@@ -410,7 +411,8 @@ static enum kvr_status rerun(const struct board *b, const struct row *r, json_t 
     return st;
 }
 
-/* Returns the distinct values of a column over the runs of a row, in order of appearance. */
+/* Returns the distinct results of the function `of` for the runs of one method, in order of
+ * appearance. */
 static json_t *distinct(const struct row *r, const char *(*of)(const struct run *))
 {
     json_t *list = json_array(), *known;
@@ -482,7 +484,8 @@ static enum kvr_status place_json(const struct board *b, struct row **row, int n
     return st;
 }
 
-/* Adds the place whose runs are [begin, end), with one row per method. */
+/* Adds one place (combination of model, settings and machine) to `places`, with one row per method.
+ * The place's runs are b->run[begin] to b->run[end - 1]. */
 static enum kvr_status add_place(const struct board *b, int begin, int end, json_t *places)
 {
     struct row *all = calloc((size_t)(end - begin), sizeof *all);

@@ -32,8 +32,8 @@ static enum kvr_status no_memory(void)
 
 /* ------------------------------------------------------------- search for the videos */
 
-/* Sets *found if the folder contains the file. Paths from the database are untrusted, so a path
- * that leads out of the folder counts as missing. */
+/* Sets *found to whether the folder `dir` contains the file `path`. Paths from the database are
+ * untrusted, so a path that leads out of the folder counts as missing. */
 static enum kvr_status has(const char *dir, const char *path, bool *found)
 {
     char *full = kvr_path_join(dir, path);
@@ -50,8 +50,9 @@ struct search {
     enum kvr_status st;
 };
 
-/* Tries one folder and takes ownership of `dir`. If the folder contains the file, it is the result
- * of the search. `dir` NULL: out of memory. */
+/* Sets s->found to the folder `dir` if `dir` contains the file s->path and no earlier folder did.
+ * Takes ownership of `dir`. If `dir` is NULL because the caller ran out of memory, the search fails
+ * with KVR_ENOMEM. */
 static void try_folder(struct search *s, char *dir)
 {
     bool there = false;
@@ -90,15 +91,16 @@ static enum kvr_status out_option_of(const char *argv_json, char **out)
     return i ? no_memory() : KVR_OK;
 }
 
-/* Tries the sweep's output folder, which is --out of its command or otherwise `out:` of its
- * config. */
+/* Looks for the file s->path in the output folder of each sweep. This folder is --out of the
+ * sweep's command, or otherwise `out:` of its config. */
 static enum kvr_status look_in_sessions_out(struct search *s, const char *db_path)
 {
     struct kvr_table *t = NULL;
     const enum kvr_status st = kvr_table_query(&t, db_path, kvr_statement_page_outs, NULL);
 
     if (st != KVR_OK)
-        /* the query fails for databases of earlier versions, which lack a column */
+        /* the query fails for databases of earlier versions, which lack a column; skip this
+         * search */
         return st == KVR_ENOMEM ? st : KVR_OK;
     for (int r = 0; r < t->n_rows && s->st == KVR_OK && !s->found; r++) {
         char *option = NULL, *near;
@@ -119,7 +121,8 @@ static enum kvr_status look_in_sessions_out(struct search *s, const char *db_pat
     return s->st;
 }
 
-/* Tries the folder named after the database, such as out/study33/ for out/study33.db. */
+/* Looks for the file s->path in the folder named after the database, such as out/study33/ for
+ * out/study33.db. */
 static void look_by_its_name(struct search *s, const char *db_path)
 {
     const size_t n = strlen(db_path);
@@ -318,7 +321,8 @@ static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha2
 
 enum { KEY, PATH, SHA256, BYTES }; /* columns of page_videos.sql */
 
-/* Adds a video. If its file is missing or was changed, the page shows the reason instead. */
+/* Adds a video. If the video's file is missing or was changed, the page shows the reason instead of
+ * the video. */
 static enum kvr_status put_video(struct videos *v, int row)
 {
     const char *key = kvr_table_text(v->rows, row, KEY), *path = kvr_table_text(v->rows, row, PATH);
@@ -351,7 +355,8 @@ static enum kvr_status put_video(struct videos *v, int row)
 static enum kvr_status find_videos(struct videos *v)
 {
     KVR_TRY(kvr_table_query(&v->rows, v->db_path, kvr_statement_page_videos, NULL));
-    /* Searches with one file after the other, because some files may be missing. */
+    /* Searches for the folder of the videos by the path of each video in turn, because some videos
+     * may be missing. */
     for (int r = 0; r < v->rows->n_rows && !v->media; r++)
         KVR_TRY(kvr_html_media(&v->media, v->db_path, v->o->media_dir,
                                kvr_table_text(v->rows, r, PATH)));
@@ -399,8 +404,9 @@ static enum kvr_status put_hash(FILE *to, const char *text)
     return KVR_OK;
 }
 
-/* Writes the page's template and replaces the marks {{style}}, {{script}}, and so on. The videos
- * follow the data, when the number of remaining bytes is known. */
+/* Writes the page's template and replaces the marks {{style}}, {{script}}, and so on. In the
+ * template, {{videos}} follows {{data}}, because the bytes left for videos depend on the size of
+ * the data. */
 static enum kvr_status put_page(struct videos *v, const char *title, FILE *to)
 {
     const char *at = kvr_report_page;
@@ -431,7 +437,8 @@ static enum kvr_status put_page(struct videos *v, const char *title, FILE *to)
         else if (strncmp(at, "{{videos}}", 10) == 0) {
             int64_t cap = v->o->cap_bytes ? v->o->cap_bytes : DEFAULT_CAP;
 
-            /* The size limit of the page also has to cover the script and the remaining markup. */
+            /* The limit `cap` is for the whole page, so reserve room for the script and the rest of
+             * the template, which are written after the videos. */
             v->budget = cap - ftell(to) - (int64_t)strlen(kvr_report_script) - (int64_t)strlen(at);
             st = put_videos(v);
         }

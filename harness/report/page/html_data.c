@@ -127,20 +127,22 @@ static void put_metric(FILE *to, const struct kvr_metric *m, bool first)
     fprintf(to, ",\"better\":%d}", m->direction);
 }
 
-/* Writes the better direction of each metric in the registry. */
+/* Writes name, title, unit and better direction of each metric in the registry. */
 static void put_metrics(FILE *to)
 {
     for (int i = 0; kvr_metrics[i]; i++)
         put_metric(to, kvr_metrics[i], i == 0);
     for (int i = 0; kvr_truth_metrics[i]; i++)
         put_metric(to, kvr_truth_metrics[i], false);
-    /* These metrics of replayed traces (harness/workload/replay.h) are not in the registry. */
+    /* The lists above lack attn_out_rel, a metric of replayed traces
+     * (harness/workload/replay.h). */
     fputs(",{\"name\":\"attn_out_rel\",\"title\":\"relative error of attention outputs\","
           "\"unit\":\"\",\"better\":-1}",
           to);
 }
 
-/* Writes the metrics of external programs. The sweep declares whether higher or lower is better. */
+/* Writes name, unit and better direction of each metric that an external program computes. The
+ * sweep's config declares whether higher or lower values are better. */
 static enum kvr_status put_own_metrics(FILE *to, const char *db_path)
 {
     struct kvr_table *t;
@@ -162,8 +164,9 @@ static enum kvr_status put_own_metrics(FILE *to, const char *db_path)
     return KVR_OK;
 }
 
-/* Writes the rows of `kvreel reproduce` for each paper. If the published tables are missing, this
- * view of the page says so; the other views do not need them. */
+/* For each paper, writes the table of `kvreel reproduce`, which compares published with measured
+ * values. If the published values are missing, this view of the page says so; the other views do
+ * not need them. */
 static enum kvr_status put_published(FILE *to, const char *db_path)
 {
     for (int i = 0; kvr_reproduce_names[i]; i++) {

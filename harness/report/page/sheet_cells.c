@@ -65,8 +65,8 @@ static enum kvr_status query(struct kvr_table **t, const struct sheet *s, const 
     return st;
 }
 
-/* Fails because the method has no finished cell. If the database does not contain the method, the
- * message suggests the nearest name. */
+/* Returns KVR_ENOTFOUND with the message that the database has no finished cell of `method`. If the
+ * database does not contain the method at all, the message suggests the most similar name. */
 static enum kvr_status fail_method(const struct sheet *s, const char *method)
 {
     struct kvr_table *t;
@@ -198,8 +198,8 @@ static enum kvr_status add_key(struct sheet *s, const char *key)
     return st;
 }
 
-/* Adds the cell of another method as a row. The cell has the same baseline as the first method's
- * cell, so that only the method differs. */
+/* Adds a row for `method`, which is not the first method. The row's cell has the same baseline as
+ * the first method's cell, so the two cells differ only in the method. */
 static enum kvr_status add_beside(struct sheet *s, const char *method)
 {
     char rest[128];

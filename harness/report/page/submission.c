@@ -79,8 +79,8 @@ void kvr_submission_close(struct kvr_submission *s)
 
 /* --- the manifest ---------------------------------------------------------------------------- */
 
-/* Makes a JSON object with a hash over all checksums of the database, and the number of checksums
- * of each kind. */
+/* Makes the manifest's JSON object for the database. It contains the numbers of cells, sessions and
+ * sweeps, and one hash over the checksums of all of them. */
 static enum kvr_status checksums_json(const char *db, json_t **out)
 {
     char hex[KVR_SHA256_HEX], line[256];

@@ -54,7 +54,8 @@ static enum kvr_status query_cells(struct kvr_race *r)
 
 enum { PROMPT = 3, SEED, FIRST_OBJECTIVE }; /* columns of the rows */
 
-/* Combines the values x [n] of a contender's cells into one number. */
+/* Returns the maximum, harmonic mean, median or mean of the values x [n] of a contender's cells, as
+ * `how` selects. */
 static double pool(const double *x, int n, enum kvr_gather how)
 {
     double v = n ? x[0] : NAN;
@@ -64,7 +65,8 @@ static double pool(const double *x, int n, enum kvr_gather how)
         for (int i = 1; i < n; i++)
             v = fmax(v, x[i]);
         return v;
-    /* harmonic mean; for ratios with equal numerators, this is the ratio of the sums */
+    /* the harmonic mean of compression ratios with equal BF16 bytes is the total BF16 bytes divided
+     * by the total compressed bytes */
     case KVR_GATHER_HARMONIC:
         v = 0.0;
         for (int i = 0; i < n; i++)
@@ -94,8 +96,9 @@ static int read_seeds(const struct kvr_race *r, const struct kvr_contender *c, i
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* Reads objective k, which varies between prompts, of contender c. Stores one sample per seed, and
- * the mean over prompts. */
+/* Reads the values of contender c in objective k, which vary between prompts. Stores one sample
+ * per seed in r->samples. If the objective is a mean over prompts, also stores this mean in
+ * c->v[k]. */
 static void take_samples(struct kvr_race *r, struct kvr_contender *c, int k, double *x,
                          struct kvr_sample *scratch)
 {
@@ -110,8 +113,8 @@ static void take_samples(struct kvr_race *r, struct kvr_contender *c, int k, dou
         c->v[k] = kvr_mean(x, n);
 }
 
-/* Sets c->beyond to the first bound that the contender violates, or to -1. A contender whose
- * bounded mean is unknown violates the bound. */
+/* Sets c->beyond to the index of the first bound on a mean that contender c violates (-1: none). If
+ * the contender's mean is unknown, the contender violates the bound. */
 static void judge_bounds(const struct kvr_race *r, struct kvr_contender *c)
 {
     c->beyond = -1;

@@ -95,8 +95,8 @@ static void count_rivals(struct kvr_race *r)
                 i != j && r->who[j].complete && same_settings(&r->who[i], &r->who[j]);
 }
 
-/* Sets for each method one method that dominates it (`by`), and one for which dominance is
- * undecided (`maybe`). Methods that no other method dominates are preferred. */
+/* For each method, selects one method that dominates it (`by`), and one for which dominance is
+ * undecided (`maybe`). Selects methods that no other method dominates, if there are any. */
 static void name_one(struct kvr_race *r)
 {
     for (int i = 0; i < r->n; i++) {
@@ -120,8 +120,10 @@ static void name_one(struct kvr_race *r)
         }
 }
 
-/* Fills the means [M, K] and the values per prompt [M, K, P] of the methods in `f`. Objectives
- * whose lower values are better are negated. who [M] has the index of each method's contender. */
+/* Fills value [M, K] with means and by_prompt [M, K, P] with values per prompt, for the M methods,
+ * K objectives and P prompts of `f`. The values of objectives for which lower is better are
+ * negated, because kvr_front_membership() expects that higher is better. who [M] gives each
+ * method's index in r->who. */
 static void fill(const struct kvr_race *r, const struct kvr_front *f, const int *who, double *value,
                  double *by_prompt, struct kvr_sample *scratch)
 {

@@ -127,7 +127,7 @@ enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const c
               : kvr_fail(KVR_EINVAL, "objectives '': need at least one NAME:max or NAME:min");
 }
 
-/* Parses NAME>=VALUE or NAME<=VALUE of `n` characters. */
+/* Parses the first n characters of `text`, a bound NAME>=VALUE or NAME<=VALUE, into *b. */
 static enum kvr_status parse_bound(struct kvr_bound *b, const char *text, size_t n,
                                    const char *const *names, int n_names)
 {
@@ -166,7 +166,8 @@ enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *tex
     return KVR_OK;
 }
 
-/* Parses NAME=VALUE of `n` characters. */
+/* Parses the first n characters of `text`, NAME=VALUE, and sets the margin of objective NAME in
+ * `list` to VALUE. */
 static enum kvr_status parse_margin(struct kvr_objective *list, int n_list, const char *text,
                                     size_t n)
 {

@@ -17,8 +17,9 @@ static int rank(const struct kvr_contender *c)
 
 static const char *const verdicts[] = { "front", "undecided", "dominated", "beyond", "incomplete" };
 
-/* Returns the order of the rows: by settings, then by verdict (front, undecided, dominated, beyond
- * a bound, incomplete), then by the first objective. */
+/* Returns the indices of the contenders in the order of the table's rows: by settings, then by
+ * verdict in the order of verdicts[], then by the first objective, best first. The caller frees the
+ * result. NULL: out of memory. */
 static int *ordered(const struct kvr_race *r)
 {
     int *order = calloc((size_t)r->n + 1, sizeof *order);
@@ -59,8 +60,8 @@ static void explain_dominated(const struct kvr_race *r, const struct kvr_contend
         snprintf(why + n, size - n, "; also dominated by %d more", b->n_by - 1);
 }
 
-/* Writes the name of a method that may dominate contender b, and the number of prompts that the
- * test still needs. */
+/* Writes to `why` the name of a method that may dominate contender b. If the two methods share
+ * fewer than KVR_PAIRS_MIN prompts, also writes how many more prompts a test of dominance needs. */
 static enum kvr_status explain_undecided(const struct kvr_race *r, const struct kvr_contender *b,
                                          char *why, size_t size)
 {

@@ -25,8 +25,9 @@ static bool is_number(const char *column)
     return false;
 }
 
-/* Writes the name under which the study published a method, for NAME and NAME@study. It is "" for a
- * method with options or a correction, which the study did not publish. */
+/* Writes the name under which the study published a method: NAME for both NAME and NAME@study.
+ * Writes "" for a method with options or a bias correction, because the study published no such
+ * methods. */
 static void study_name(const char *method, char *out, size_t size)
 {
     const size_t n = strcspn(method, "@ +");

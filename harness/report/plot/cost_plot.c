@@ -50,7 +50,7 @@ struct figure {
     int from, to;                      /* rows [from, to) of `t` */
     double width, height, font, small; /* pixels; points */
     struct panel p[N_PANELS];
-    struct point *point; /* [n], sorted by panel */
+    struct point *point; /* [n]: the points measured on this GPU, then the published points */
     struct kvr_label *at;
     /* whether the study's panel is below the panel of this GPU instead of on its right */
     bool narrow;
@@ -150,8 +150,8 @@ __attribute__((format(printf, 3, 4))) static void put_line(struct figure *f, int
     f->n_lines += kvr_fig_wrap(all, most, &f->line[f->n_lines], MAX_LINES - f->n_lines);
 }
 
-/* Lists the points with confirmed or with unconfirmed times, such as "RTN_INT4@study (staged),
- * ...". */
+/* Lists the points measured on this GPU, such as "RTN_INT4@study (staged), ...": with `confirmed`
+ * those with valid times, otherwise those with disturbed (NOISY) times. */
 static void list(const struct figure *f, bool confirmed, char *out, size_t size)
 {
     size_t n = 0;
@@ -163,8 +163,8 @@ static void list(const struct figure *f, bool confirmed, char *out, size_t size)
                                   shapes[f->point[i].shape].path);
 }
 
-/* Returns the distinct reason codes of the unconfirmed times. Tables from results/measured have no
- * codes; for them, a general reason is returned. */
+/* Returns the distinct codes of the disturbances that made times on this GPU NOISY. Tables from
+ * results/measured have no such codes; for these tables, returns a general reason. */
 static const char *codes_of(const struct figure *f, char *out, size_t size)
 {
     size_t n = 0;
@@ -283,8 +283,8 @@ static void fit(struct figure *f, int panel)
     p->hi = p->step * ceil(hi / p->step + 0.3);
 }
 
-/* Sets the memory axes. Both panels have the same scale, unless the memory measured on this GPU is
- * below a tenth of the published memory. */
+/* Sets the upper end of each panel's memory axis. Both panels have the same upper end, unless the
+ * memory measured on this GPU is below a tenth of the published memory. */
 static void scale_memory(struct figure *f)
 {
     double most[N_PANELS] = { 0 };
@@ -491,7 +491,8 @@ static void put_script(const struct figure *f, unsigned formats, FILE *to)
     fputs("unset output\n", to);
 }
 
-/* Writes the data file if `formats` is 0, otherwise the gnuplot script. */
+/* Writes the gnuplot script for the output formats in the bit mask `formats`. If `formats` is 0,
+ * writes the script's data file instead. */
 static enum kvr_status save(const struct figure *f, const char *dir, unsigned formats)
 {
     char *text = NULL;
@@ -510,7 +511,8 @@ static enum kvr_status save(const struct figure *f, const char *dir, unsigned fo
     return st;
 }
 
-/* Draws one figure from rows [f->from, f->to). Nothing is drawn if the rows have no point. */
+/* Draws one figure from rows [f->from, f->to). If no row has both a runtime and a peak memory,
+ * nothing is drawn. */
 static enum kvr_status draw(struct figure *f, const char *out_dir, unsigned formats,
                             const struct kvr_plot_style *style, struct kvr_plot_result *r)
 {

@@ -136,8 +136,8 @@ static int by_mean(const void *pa, const void *pb)
     return a->mean != b->mean ? (a->mean > b->mean) - (a->mean < b->mean) : a->curve - b->curve;
 }
 
-/* Selects `take` curves to label, evenly spaced in the order of their means. The mean is that of y,
- * or that of x in a figure with a legend. */
+/* Selects `take` curves to label. The curves are sorted by their mean y value (in a figure with a
+ * legend, by their mean x value), and evenly spaced curves are selected. */
 static enum kvr_status name_spread(struct kvr_curves_figure *f, int take)
 {
     const int c = kvr_table_find(f->rows, f->spec->key ? "x" : "y");
@@ -163,9 +163,10 @@ static enum kvr_status name_spread(struct kvr_curves_figure *f, int take)
     return KVR_OK;
 }
 
-/* Selects the curves to label. All are labelled if there are few. Otherwise, methods on the Pareto
- * front of SSIM and compression are selected, evenly spaced from best to worst. If there is no
- * front, the selection is spread over all curves. */
+/* Selects the curves to label. If there are at most NAMED_AT_MOST curves (in a figure with a
+ * legend, IN_KEY_AT_MOST), all of them are labelled. Otherwise, methods on the Pareto front of SSIM
+ * and compression are selected, evenly spaced from best to worst. If there is no front, the
+ * selection is spread over all curves. */
 static enum kvr_status choose(struct kvr_curves_figure *f, const struct kvr_table *front)
 {
     const int most = f->spec->key ? IN_KEY_AT_MOST : NAMED_AT_MOST;
@@ -244,7 +245,8 @@ static enum kvr_status read_rows(struct kvr_table **rows, const struct kvr_curve
     return st;
 }
 
-/* Adapts the drift figure to another metric that has a value per frame. */
+/* Changes the figure `drift`, which draws SSIM frame by frame, to draw the metric `name`.
+ * KVR_EINVAL: the database has no values of this metric for single frames. */
 static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *with[5],
                                      char text[2][128], const char *name, const char *db_path)
 {
