@@ -87,9 +87,9 @@ static void check_made(struct check *c)
     sqlite3_exec(c->db, "DROP TABLE temp.cell", NULL, NULL, NULL);
 }
 
-/* Compares only the generated columns that both definitions of `cell` have, when the database's
- * definition is another version's or damaged. The column `run` is not compared, because it depends
- * on the list of settings. */
+/* Compares the stored generated columns with the recomputed ones (temp.cell) if the database's
+ * definition of `cell` is damaged or from another version. It compares only columns that this
+ * program also has, except `run`, whose value depends on the version's list of settings. */
 static void check_common(struct check *c)
 {
     static const char common[] =
@@ -124,7 +124,7 @@ static void check_common(struct check *c)
     sqlite3_free(sql);
 }
 
-/* Lists the readable keys of one kind of checksummed group. It reads the table forwards and
+/* Lists the readable keys of all cells, sessions or sweeps. It reads their table forwards and
  * backwards, to skip damage in between, and then the table of checksums. */
 static enum kvr_status list_keys(struct check *c, enum kvr_checksum_what what)
 {
@@ -153,7 +153,7 @@ static enum kvr_status list_keys(struct check *c, enum kvr_checksum_what what)
                 if (sqlite3_reset(put) == SQLITE_NOMEM)
                     short_of_memory = true;
             }
-        /* Later checks report unreadable data, but not a lack of memory. */
+        /* Other errors mean unreadable rows, which walk() and the integrity check report. */
         if (sqlite3_finalize(q) == SQLITE_NOMEM)
             short_of_memory = true;
         sqlite3_finalize(put);
@@ -406,7 +406,7 @@ enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_f
     if (st != KVR_OK)
         c.version = KVR_STORE_VERSION; /* unreadable: assume the current version */
     if (st != KVR_ENOMEM)
-        st = c.no_memory ? no_memory(&c) : kvr_store_open(&s, to); /* empty, with all tables */
+        st = c.no_memory ? no_memory(&c) : kvr_store_open(&s, to); /* creates empty tables */
     if (st == KVR_OK)
         st = save_all(&c, s);
     kvr_store_close(&s);

@@ -159,7 +159,7 @@ enum kvr_status kvr_checksums_write(struct kvr_checksums *s, enum kvr_checksum_w
     return st;
 }
 
-/* Reads the stored checksum of a group; hex becomes "" if none is stored. */
+/* Reads the stored checksum of a cell, session or sweep; hex becomes "" if none is stored. */
 static enum kvr_status read_checksum(struct kvr_checksums *s, enum kvr_checksum_what what,
                                      const char *key, char hex[KVR_SHA256_HEX])
 {

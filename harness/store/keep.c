@@ -7,7 +7,7 @@
 #include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
-/* SQL queries for the keys to keep, by kind of group; ?1 is the sweep. */
+/* SQL queries for the keys of the cells, sessions and sweeps to keep; ?1 is the sweep's key. */
 static const char *const stays[KVR_N_CHECKSUMS] = {
     [KVR_CHECKSUM_CELL] = "SELECT key FROM temp.kept",
     [KVR_CHECKSUM_SESSION] = "SELECT session FROM cell UNION SELECT session FROM attempt",
@@ -27,8 +27,8 @@ static enum kvr_status run(struct kvr_store *s, const char *sql, const char *swe
     return st;
 }
 
-/* Deletes the groups of one kind that are not kept. The last table is deleted from first, because
- * its rows refer to the first table, which has one row per group. */
+/* Deletes all cells, sessions or sweeps (`what`) except those of stays[what]. It starts with the
+ * last of their tables, because the rows of later tables refer to those of the first. */
 static enum kvr_status drop_others(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *sweep)
 {

@@ -34,7 +34,8 @@ static enum kvr_status fail_locked(int fd, const char *db_path)
  * name would have another journal. */
 static enum kvr_status name_lock(const char *db_path, char **out)
 {
-    /* A buffer for realpath(): a failed allocation would look like a missing file. */
+    /* realpath() gets a buffer: if it failed to allocate one, the database would seem to be
+     * missing. */
     char name[PATH_MAX], *dir = NULL;
     const char *real = realpath(db_path, name);
     struct stat sb;
@@ -52,7 +53,7 @@ static enum kvr_status name_lock(const char *db_path, char **out)
                         db_path, (long)sb.st_nlink);
     if (real) {
         n = asprintf(out, "%s.lock", real);
-    } else if ((dir = kvr_path_dir(db_path)) != NULL) { /* does not exist yet */
+    } else if ((dir = kvr_path_dir(db_path)) != NULL) { /* the database does not exist yet */
         real = realpath(dir, name);
         n = asprintf(out, "%s/%s.lock", real ? real : dir, kvr_path_base(db_path));
     }
@@ -108,7 +109,8 @@ enum kvr_status kvr_store_lock(int *fd, const char *db_path)
     }
     gethostname(host, sizeof host - 1);
     n = snprintf(who, sizeof who, "%s%ld on %s", mark, (long)getpid(), host);
-    /* The holder's name only appears in messages: a full disk must not prevent a run. */
+    /* Errors are ignored: the name is used only in messages, and a full disk must not prevent a
+     * run. */
     if (ftruncate(*fd, 0) != 0 || pwrite(*fd, who, (size_t)n, 0) != n)
         errno = 0;
     return KVR_OK;

@@ -1,8 +1,8 @@
 /* merge.c - attaches the database of a shard and copies the rows of its better attempts, table by
  * table.
  *
- * It reads the list of tables from the schema. Rows that refer to a cell are copied with their
- * cell; rows of all other tables are copied one by one. */
+ * It reads the list of tables from the schema. Rows that refer to a cell are copied if the cell is
+ * copied. A row of any other table is copied if the output database does not have its key. */
 #include "harness/store/merge.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "harness/store/sql.h"
 
 /* SQL rank of an attempt at a cell; the attempt with the larger rank is kept. Two attempts never
- * have equal ranks, because session and attempt number are part of it. */
+ * have equal ranks, because a rank contains the session and the attempt number. */
 #define RANK(x)                                                                                    \
     "(CASE " x ".outcome WHEN 'OK' THEN 5 WHEN 'UNSUPPORTED' THEN 4 WHEN 'SKIPPED' THEN 2 WHEN "   \
     "'INTERRUPTED' THEN 1 ELSE 3 END, " x ".finished, " x ".session, " x ".attempt)"
@@ -73,8 +73,8 @@ static enum kvr_status same_tables(struct kvr_store *s, const char *path)
                   : KVR_OK;
 }
 
-/* Refuses a shard from another card: shards of one sweep may be joined across days, but their times
- * must be of one card. */
+/* Refuses a shard whose cells were timed on another GPU model than the cells of the output
+ * database. */
 static enum kvr_status same_card(struct kvr_store *s, const char *path)
 {
     static const char sql[] = "WITH c AS (SELECT 1 AS here, spec FROM main.cell WHERE timing AND "
@@ -181,8 +181,9 @@ static enum kvr_status copy_others(struct kvr_store *s)
     return st;
 }
 
-/* Marks a planned cell as left out by the stop rule if either database does, so that the merge
- * order does not matter. */
+/* Marks a planned cell as 'enough' (not run, because the sweep's stop rule was met) if the shard
+ * marks it so. A cell that is marked in any input is thus marked in the output, in any merge
+ * order. */
 static enum kvr_status join_plans(struct kvr_store *s)
 {
     return kvr_sql_exec(s,
@@ -192,8 +193,9 @@ static enum kvr_status join_plans(struct kvr_store *s)
                         "merging");
 }
 
-/* Visits the groups (rows under one checksum) of the shard. Before the copy it verifies them in the
- * output database; after the copy it writes their checksums there. */
+/* Visits the key of every cell, session and sweep of the shard. Before the copy, it verifies the
+ * rows that the output database already has under this key; after the copy, it writes their
+ * checksum. */
 static enum kvr_status each_group(struct kvr_store *s, bool after)
 {
     enum kvr_status st = KVR_OK;

@@ -115,8 +115,8 @@ enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const
     return KVR_OK;
 }
 
-/* Renames the outcome of cells that the config excludes: until version 4 it was SKIPPED, as for a
- * failed baseline. */
+/* Sets the outcome EXCLUDED for cells that the config excludes. Up to version 4 their outcome was
+ * SKIPPED, like that of cells whose baseline failed. */
 static enum kvr_status say_excluded(sqlite3 *db, const char *path, const char *schema)
 {
     char *sql = sqlite3_mprintf("UPDATE %s.cell SET outcome = 'EXCLUDED', verdict_codes = "

@@ -70,8 +70,8 @@ static enum kvr_status put(struct kvr_store *s, const char *sql, const char *wha
     return st;
 }
 
-/* Runs a statement that changes a row of a checksummed group, and renews the checksum; text[0] is
- * the group's key. A transaction may be open. */
+/* Runs a statement that changes a row of the cell, session or sweep (`group`) with key text[0], and
+ * updates the checksum of its rows. The caller may have opened a transaction. */
 static enum kvr_status put_with_checksum(struct kvr_store *s, enum kvr_checksum_what group,
                                          const char *sql, const char *what,
                                          const char *const text[4])

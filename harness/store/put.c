@@ -178,7 +178,7 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
     int64_t attempt = 1;
     bool ok = false;
 
-    if (checked == KVR_ENOMEM) /* damage cannot be excluded */
+    if (checked == KVR_ENOMEM) /* not checked: the cell may be damaged */
         return checked;
     KVR_TRY(kvr_store_stopped(s, r->key));
     KVR_TRY(look_back(s, r->key, &ok, &attempt));
@@ -300,7 +300,7 @@ static enum kvr_status mark_drifted(struct kvr_store *s, const char *session, co
 typedef enum kvr_status mark_fn(struct kvr_store *s, const char *session, const char *code,
                                 double most);
 
-/* Calls `mark` to change the OK cells of a session, and renews their checksums. */
+/* Verifies the OK cells of a session, changes them by `mark`, and updates their checksums. */
 static enum kvr_status mark_with_checksum(struct kvr_store *s, const char *session, mark_fn *mark,
                                           const char *code, double most)
 {

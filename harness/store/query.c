@@ -25,7 +25,7 @@ static int authorize(void *ctx, int action, const char *a, const char *b, const 
         return SQLITE_OK;
     case SQLITE_FUNCTION:
         return b && strcmp(b, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
-    case SQLITE_PRAGMA: /* a pragma that only reads has no argument or a table name */
+    case SQLITE_PRAGMA: /* allowed: no argument, or table_info(TABLE) etc. */
         return !b || (a && strncmp(a, "table_", 6) == 0) ? SQLITE_OK : SQLITE_DENY;
     default:
         return SQLITE_DENY;
@@ -232,7 +232,7 @@ end:
 /* --- aggregate functions ------------------------------------------------------------------ */
 
 struct numbers {
-    double *x; /* by sqlite3_malloc(): part of the memory limit */
+    double *x; /* from sqlite3_realloc64(), to count toward the memory limit */
     int n, capacity;
 };
 

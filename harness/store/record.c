@@ -50,8 +50,8 @@ static const size_t sizes[KVR_N_RECORDS] = {
 #undef FIELD
 };
 
-/* For each record type: 1 + the offset of the flag for its COUNTED fields; 0 for a type without
- * such a flag. */
+/* For each record type: 1 + the offset of its COUNTS flag (records.def); 0 if it has no such
+ * flag. */
 static const size_t flags[KVR_N_RECORDS] = {
 #define RECORD(name, type)
 #define COUNTS(record, member) [KVR_RECORD_##record] = offsetof(record_##record, member) + 1,

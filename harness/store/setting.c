@@ -93,8 +93,8 @@ const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id i
     return buf;
 }
 
-/* Default of a numeric setting. A default that is a word, such as "model", depends on another value
- * and gives 0, like no default. */
+/* Returns the default of a numeric setting; 0 if it has none, or if its default is a word such as
+ * "model". */
 static long long default_number(enum kvr_setting_id id)
 {
     const char *def = kvr_setting_rows[id].def;
@@ -314,8 +314,8 @@ static void put_declarations(FILE *to)
     }
 }
 
-/* Writes an SQL expression that has equal values for cells of one rollout and repeat that differ
- * only in their metrics. */
+/* Writes an SQL expression for the column `run`. Two cells have the same `run` if their rollout,
+ * repeat and KVR_SET_MEASURE settings are equal; such cells differ only in their metrics. */
 static void put_run(FILE *to)
 {
     fprintf(to, "rollout || '/' || repeat");
@@ -344,11 +344,11 @@ const char *kvr_setting_sweep_name(const char *column)
 }
 
 /* Writes an SQL expression for a metric in view cells_wide: the cell's own value, or else the
- * latest value of another cell with the same `run`. `column`: value or extra. `table`: a prefix
- * that ends in a dot. */
+ * latest value of another cell with the same `run`. `column`: value or extra. `table`: the table
+ * alias before the cell's columns, such as "w.". */
 static void put_score(FILE *to, const char *column, const char *table, const char *metric, int n)
 {
-    // cppcheck-suppress wrongPrintfScanfArgNum ; arguments by their place
+    // cppcheck-suppress wrongPrintfScanfArgNum ; positional arguments (%1$s)
     fprintf(
         to,
         "coalesce((SELECT m.%1$s FROM metric m WHERE m.cell = %2$skey AND m.name = '%4$.*3$s'), "
@@ -357,11 +357,11 @@ static void put_score(FILE *to, const char *column, const char *table, const cha
         column, table, n, metric);
 }
 
-/* Writes an SQL expression for the cell whose series of the metric is shown: the cell itself, or
- * else the latest other cell with the same `run`. */
+/* Writes an SQL expression for the key of a cell that has a series (one value per frame or chunk)
+ * of the metric: the cell itself, or else the latest other cell with the same `run`. */
 static void put_series(FILE *to, const char *table, const char *metric, int n)
 {
-    // cppcheck-suppress wrongPrintfScanfArgNum ; as above
+    // cppcheck-suppress wrongPrintfScanfArgNum ; positional arguments (%1$s)
     fprintf(to,
             "coalesce((SELECT x.cell FROM series x WHERE x.cell = %1$skey AND x.name = '%3$.*2$s' "
             "LIMIT 1), (SELECT t.key FROM cell t JOIN series x ON x.cell = t.key WHERE t.run = "

@@ -18,7 +18,7 @@ static enum kvr_status status_of(sqlite3 *db)
     int os = sqlite3_system_errno(db) ? sqlite3_system_errno(db) : errno;
 
     switch (rc) {
-    case SQLITE_OK: /* no memory to build the statement */
+    case SQLITE_OK: /* no SQLite error: sqlite3_mprintf() had no memory */
     case SQLITE_NOMEM:
         return KVR_ENOMEM;
     case SQLITE_FULL:
@@ -157,8 +157,8 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
     return *form == KVR_FORM_OURS ? KVR_OK : refuse_unknown(db, path);
 }
 
-/* Checks a condition (`where`) on view cells_wide. The view is queried first, because SQLite
- * resolves its names only then. */
+/* Checks the condition `where` in the definition of the view cells_wide by preparing a query of the
+ * view: SQLite resolves the column names of the definition only in a query. */
 static enum kvr_status check_where(sqlite3 *db, const char *where)
 {
     sqlite3_stmt *q = NULL;
@@ -222,7 +222,7 @@ enum kvr_status kvr_sql_end(struct kvr_store *s, enum kvr_status st, const char 
 {
     if (st == KVR_OK)
         st = kvr_sql_exec(s, "COMMIT", what);
-    if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* unless SQLite itself has */
+    if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* SQLite has not rolled back */
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     return st;
 }

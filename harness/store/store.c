@@ -46,8 +46,8 @@ bool kvr_outcome_is_failure(enum kvr_outcome o)
            !kvr_outcome_is_open(o);
 }
 
-/* On a network filesystem WAL fails: its index is shared memory and its locks are in one host's
- * page cache. */
+/* WAL mode does not work on a network filesystem: all processes must share the WAL index in memory,
+ * and hosts have no common memory. */
 static bool on_network(const char *path)
 {
     static const long magic[] = {
@@ -73,8 +73,8 @@ static bool on_network(const char *path)
     return yes;
 }
 
-/* Creates the tables. If several processes open an empty file, the process that gets the lock
- * creates them. */
+/* Creates the tables. If several processes open an empty file, the first to lock it creates the
+ * tables. */
 static enum kvr_status create(struct kvr_store *s, enum kvr_sql_form *form)
 {
     char ids[128];

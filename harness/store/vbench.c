@@ -220,8 +220,9 @@ static enum kvr_status put(struct import *im, const char *cell, const struct dim
     return KVR_OK;
 }
 
-/* Stores a score in every cell of one rollout with this file name. exact: the video's path must end
- * with the cell's whole path. KVR_EINVAL: two rollouts match. */
+/* Stores a video's score in every cell whose video has the same file name. If `exact`, the path
+ * must also end with the whole path of the cell's video. Returns KVR_EINVAL if the cells belong to
+ * several rollouts. */
 static enum kvr_status put_cells(struct import *im, const struct dimension *d, const json_t *video,
                                  const char *path, bool exact, int *n)
 {

@@ -13,8 +13,8 @@
 struct kvr_basis {
     int n_layers, n_heads, head_dim;
     double *n;       /* [L][2]: number of tokens summed, per layer, for K and V */
-    double *sum;     /* [L][2][H][D]: sums of x over tokens */
-    double *product; /* [L][2][H][D][D]: sums of x x^T, upper triangles only */
+    double *sum;     /* [L][K or V][H][D]: sums of the vectors x of all tokens */
+    double *product; /* [L][K or V][H][D][D]: sums of x x^T, upper triangles only */
     struct kvr_pre_rope rows;
 };
 
@@ -92,8 +92,9 @@ enum kvr_status kvr_basis_observe(void *ctx, const struct kvr_cache_view *view)
     return add_pass(ctx, view, KVR_V);
 }
 
-/* Fits the PCA basis of one head: out [1 + D][D] is the mean and D directions. share [D] is each
- * direction's share of the variance; NULL: not computed. `scratch` has 2 D D elements. */
+/* Fits the PCA basis of one head. Row 0 of out [1 + D][D] becomes the mean, rows 1 to D the
+ * directions. share [D]: each direction's fraction of the variance; NULL: not computed. scratch:
+ * [2][D][D]. */
 static void fit_head(double n, const double *sum, const double *product, int d, double *scratch,
                      float *out, double *share)
 {

@@ -68,14 +68,15 @@ void kvr_heads_close(struct kvr_heads **p)
     *p = NULL;
 }
 
-/* ---- attention weights of a view ----------------------------------------------------------- */
+/* ---- attention weights of a call ----------------------------------------------------------- */
 
-/* The n keys of one attention call: n_past of past tokens, then those of the current chunk. */
+/* The n keys of one attention call. The first n_past keys are of past tokens, the others of the
+ * current chunk. */
 struct seen {
     const struct kvr_cache_view *view;
     const float *keys;
     int64_t n, n_past;
-    int64_t run[2][2]; /* token ranges [begin, end) of the past keys, in the order of `keys` */
+    int64_t run[2][2]; /* `runs` ranges [begin, end) of visible past tokens, in key order */
     int runs;
 };
 

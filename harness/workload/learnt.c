@@ -1,4 +1,4 @@
-/* learnt.c - reads the list of prompt words that a model has learnt from the model's folder. */
+/* learnt.c - reads from a model's folder the list of prompt words that the model has learnt. */
 #include "harness/workload/learnt.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 
-/* The prompt's slot for the shape of the second object; its word is "<none>" if the video has one
- * object. */
+/* Index of the shape of the second object among a prompt's KVR_PROMPT_SLOTS words; that word is
+ * "<none>" if the video has one object. */
 enum { SECOND_SHAPE = 9 };
 
 void kvr_learnt_free(struct kvr_learnt *l)

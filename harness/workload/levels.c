@@ -1,6 +1,6 @@
-/* levels.c - see levels.h. Each vector's values are scaled by the vector's range, and a
- * chunk's values are counted in NUQ_BINS equal bins. Counts are summed over chunks in FP64, with
- * the weights that levels.h defines. */
+/* levels.c - see levels.h. Each vector's range is scaled to [-1, 1], and the scaled values of a
+ * chunk are counted in NUQ_BINS equal bins. Counts are summed over chunks in FP64, with the weights
+ * that levels.h defines. */
 #include "harness/workload/levels.h"
 
 #include <math.h>

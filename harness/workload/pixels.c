@@ -265,7 +265,7 @@ enum kvr_status kvr_pixels_finish(struct kvr_pixels **pp, enum kvr_status rollou
     if (rollout == KVR_OK) {
         st = wait_finished(p);
     } else {
-        pthread_join(p->thread, NULL); /* keeps the rollout's message */
+        pthread_join(p->thread, NULL); /* wait_finished() would replace the rollout's message */
         st = rollout;
     }
     *done = (struct kvr_pixels_done){ .tail_ns = kvr_now_ns() - start,

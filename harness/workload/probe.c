@@ -47,7 +47,7 @@ void kvr_probe_close(struct kvr_probe **pp)
     *pp = NULL;
 }
 
-/* --- the first attend ------------------------------------------------------------------- */
+/* --- setup, in the first attention call ------------------------------------------------- */
 
 static enum kvr_status open_shadow(struct kvr_probe *p)
 {
@@ -175,7 +175,7 @@ static void add_errors(struct kvr_probe *p, const struct kvr_probe_head *x)
     const struct kvr_pass *pass = x->view->pass;
     const int l = x->view->layer, d = x->d, heads = p->kv_heads;
     struct kvr_probe_sums *call = kvr_probe_call(p, l, x->hq, pass->index, pass->chunk);
-    const bool first = x->hq % p->group == 0; /* channels are summed once per KV head */
+    const bool first = x->hq % p->group == 0; /* adds to `channel` once per KV head */
 
     for (int64_t t = 0; t < x->n_past; t++) {
         struct kvr_probe_sums *age = kvr_probe_age(p, l, x->hq, x->age[t]);
@@ -211,7 +211,7 @@ static void add_errors(struct kvr_probe *p, const struct kvr_probe_head *x)
     }
 }
 
-/* --- number of times that tokens are coded ---------------------------------------------- */
+/* --- number of times that tokens are encoded -------------------------------------------- */
 
 static uint64_t mix(uint64_t hash, double x)
 {

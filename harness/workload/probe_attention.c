@@ -10,15 +10,16 @@
 
 enum { QUERIES = 4 };
 
-/* Scratch of one thread for a block of m queries of one head. */
+/* Scratch of one thread for a block of m queries of one head. A cache has the index METHOD or
+ * BF16. `wide` and `stride` are D and the number of keys, rounded up. */
 struct block {
     const struct kvr_probe_head *x;
     int m;                   /* number of queries in the block */
     const int64_t *list;     /* [m]: indices of the queries in the chunk */
     double *q;               /* [m][D], scaled by 1/sqrt(D) */
     double *weight[N_SIDES]; /* [m][stride]: scores, replaced by attention weights */
-    double *out[2][2];       /* [m][wide] outputs: out[i][j] has weights of cache i, V of cache j */
-    float *fq, *fq2;         /* [m][D]: transformed q, and its squares, for the score correction */
+    double *out[2][2];       /* [i][j]: [m][wide] outputs from weights of cache i, V of cache j */
+    float *fq, *fq2;         /* [m][D]: inputs of the score correction (correction_queries) */
 };
 
 static bool block_alloc(struct block *b, const struct kvr_probe_head *x)

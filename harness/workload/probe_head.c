@@ -1,5 +1,5 @@
 /* probe_head.c - decodes the keys and values of one KV head to double precision, from the method's
- * cache and from the BF16 copy. */
+ * cache and from the BF16 copy of the cache. */
 #include "harness/workload/probe_impl.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ int64_t kvr_probe_index_of(const struct kvr_visible *seen, int64_t tok)
     return -1;
 }
 
-/* Stores one token's K or V as key `at` of the attention call. K is stored transposed. */
+/* Stores a token's key (transposed) or value at token index `at` of the attention call. */
 static void put(struct kvr_probe_head *x, int side, bool values, int64_t at, const double *row)
 {
     if (values) {
@@ -35,9 +35,10 @@ static void put(struct kvr_probe_head *x, int side, bool values, int64_t at, con
         x->kt[side][c * x->stride + at] = row[c];
 }
 
-/* Decodes the i-th token of a segment as attention reads it. The dense path decodes to the cache's
- * exact type. Other paths rotate the query instead of the key; the key is rotated back here, which
- * gives the same scores up to F32 rounding. */
+/* Decodes the i-th token of a segment as attention reads it. If `dense`, attention reads decoded
+ * tokens, rounded to the type of uncompressed tokens (shape->exact). On other paths, attention
+ * transforms queries to the codec's space (such as Hadamard) instead of keys back from it. Here the
+ * keys are transformed back, which gives the same scores up to F32 rounding. */
 static void decode(const struct kvr_probe_head *x, const struct kvr_packed *p, int h, bool dense,
                    int64_t i, double *row)
 {
@@ -80,8 +81,9 @@ static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_se
     }
 }
 
-/* Subtracts the mean over channels from x [d], and rounds to the cache's exact type. For methods
- * with this option, kvr_current does the same to the keys of the current chunk. */
+/* Subtracts the mean over the d channels from a key x [d], and rounds it to `exact`, the type of
+ * uncompressed tokens. For methods with KVR_CURRENT_DEMEAN, the cache does the same to the current
+ * chunk's keys. */
 static void demean(float *x, int d, enum kvr_dtype exact)
 {
     kvr_bf16 rounded[KVR_CORRECTION_MAX_D];
@@ -120,7 +122,8 @@ static void read_current(struct kvr_probe_head *x, bool values)
     }
 }
 
-/* Finds the state of each past token for head x->h: coded, pooled, zero or dropped. */
+/* Finds how the method's cache stores each past token of head x->h (x->fate): encoded, pooled, as
+ * zero, or not at all (dropped). */
 static void find_fates(struct kvr_probe_head *x)
 {
     static const uint8_t fate_of[] = { [KVR_SEG_CODED] = KVR_FATE_CODED,
@@ -202,7 +205,7 @@ enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_c
             x->token[at] = t;
             x->age[at++] = view->pass->chunk - (int)(t / chunk);
         }
-    find_fates(x); /* for head 0; kvr_probe_head_read() has not run yet */
+    find_fates(x); /* of head 0; kvr_probe_head_read() replaces them */
     return KVR_OK;
 }
 

@@ -61,8 +61,8 @@ static enum kvr_status emit(const struct kvr_probe_sums *s, const struct kvr_pro
     return fn(ctx, &row);
 }
 
-/* Emits the statistics of one layer, head, pass, chunk and age. Statistics without samples are
- * omitted. */
+/* Emits the statistics of one layer, head, pass, chunk and age of keys (in chunks). Statistics
+ * without samples are omitted. */
 static enum kvr_status emit_all(const struct kvr_probe_sums *s, const struct kvr_probe_row *where,
                                 kvr_probe_row_fn *fn, void *ctx)
 {
@@ -72,8 +72,8 @@ static enum kvr_status emit_all(const struct kvr_probe_sums *s, const struct kvr
     return KVR_OK;
 }
 
-/* first() and last() return the bounds of the range [index, index + 1); of [0, n) if the index is
- * negative. */
+/* first() and last() return the bounds of a loop over layers, heads, passes or chunks: [index,
+ * index + 1) for one of them, or [0, n) for all if index is negative. */
 static int first(int index)
 {
     return index < 0 ? 0 : index;
@@ -213,8 +213,8 @@ static enum kvr_status emit_counts(const struct kvr_probe_counts *s,
     return fn(ctx, &row);
 }
 
-/* Sums the numbers of recodings and value changes of all tokens of a layer; layer -1: of all
- * layers. */
+/* Sums over the tokens of a layer how often each was encoded again (recodes) and how often its
+ * decoded K or V changed; layer -1: all layers. */
 static struct kvr_probe_counts final_counts(const struct kvr_probe *p, int layer)
 {
     const int64_t capacity = (int64_t)p->shape.capacity_frames * p->shape.tokens_per_frame;

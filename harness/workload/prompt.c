@@ -1,5 +1,5 @@
-/* prompt.c - parses a prompt in a small English grammar into word ids of a model's vocabulary, one
- * for each slot. */
+/* prompt.c - parses a prompt in a small English grammar into KVR_PROMPT_SLOTS word ids of a model's
+ * vocabulary. */
 #include "harness/workload/prompt.h"
 
 #include <ctype.h>
@@ -144,7 +144,8 @@ static enum kvr_status fail_unknown(const struct reader *r)
                     r->word, r->column);
 }
 
-/* Fails because the part of the act that is being read cannot have the known word r->word. */
+/* Fails because r->word, a word of the vocabulary, cannot describe the object, background or camera
+ * (r->part) that is being read. */
 static enum kvr_status fail_misplaced(const struct reader *r)
 {
     for (int k = 0; k < N_KIND; k++)
@@ -212,7 +213,7 @@ static void first_defaults(struct reader *r)
     for (int i = OBJECT; i < GROUND; i++)
         r->ids[i] = lookup(c, "", "<none>");
     r->ids[GROUND] = lookup(c, "bg:", "plain");
-    r->ids[GROUND + 1] = -1; /* background colour, which settle() chooses at the end of the act */
+    r->ids[GROUND + 1] = -1; /* background colour: settle() chooses it later */
     r->ids[CAMERA] = lookup(c, "cam:", "static");
     r->ids[PAD] = lookup(c, "", "<pad>");
 }
@@ -403,7 +404,8 @@ static enum kvr_status settle(struct reader *r)
     return KVR_OK;
 }
 
-/* Reads the optional first chunk of an act, such as "@12:". Without it, *chunk is unchanged. */
+/* Reads the optional index of a shot's first chunk, such as "@12:". Without it, *chunk is
+ * unchanged. */
 static enum kvr_status read_start(struct reader *r, int *chunk)
 {
     char *end;

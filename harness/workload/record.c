@@ -121,7 +121,7 @@ enum kvr_status kvr_record_observe(void *ctx, const struct kvr_cache_view *view)
 int kvr_record_describe(const struct kvr_model *m, int chunk, struct kvr_trace_info *info)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
-    /* third: number of RoPE channel pairs of axis h and of axis w. */
+    /* `third` RoPE channel pairs encode the row, `third` the column, and the others the frame. */
     const int d = kvr_model_head_dim(m), third = d / 2 / 3;
 
     info->layout = (struct kvr_trace_layout){

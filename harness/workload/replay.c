@@ -16,10 +16,10 @@ struct replay {
     const struct kvr_trace_info *info;
     struct kvr_cache_shape shape;
     struct kvr_cache *cache;
-    struct kvr_buf on_dev;    /* device buffer of q, k, v and out */
-    float *q, *k, *v, *out;   /* in on_dev: q, out [T,H,D]; k, v [T,Hkv,D] */
-    struct kvr_buf in_host;   /* host copy of on_dev; unused on the CPU */
-    float *hq, *hk, *hv, *ho; /* q, k, v, out in host memory; on the CPU equal to those above */
+    struct kvr_buf on_dev;    /* device buffer that contains q, k, v and out */
+    float *q, *k, *v, *out;   /* device memory: q, out [T,H,D]; k, v [T,Hkv,D] */
+    struct kvr_buf in_host;   /* host copy of the device buffer; unused on the CPU */
+    float *hq, *hk, *hv, *ho; /* host memory of q, k, v, out; on the CPU the same pointers */
     struct kvr_replay_errors *errors;
     struct kvr_replay_result *result;
     struct kvr_cache_times times; /* cumulative times at the end of the last pass */
@@ -277,8 +277,8 @@ static enum kvr_status open_all(struct replay *r, const struct kvr_scheme *schem
     return kvr_replay_errors_open(&r->errors, &r->shape, cost->n_chunks, r->req->compare);
 }
 
-/* Replays the trace of ctx (struct replay *) with method BF16 and an observer, which measures token
- * salience for a non-causal method (salience.h). */
+/* Replays the trace of ctx (struct replay *) with method BF16. The observer records queries and
+ * keys, from which salience.h computes the token salience that a non-causal method needs. */
 static enum kvr_status replay_bf16(void *ctx, const struct kvr_scheme *bf16,
                                    kvr_cache_observer_fn *observer, void *observer_ctx)
 {

@@ -152,7 +152,8 @@ enum kvr_status kvr_replay_errors_add(struct kvr_replay_errors *e, const struct 
 
 /* --- numbers ---------------------------------------------------------------------------- */
 
-/* Computes the relative error sqrt(se / energy). If both are 0, the error is 0. */
+/* Computes the relative error sqrt(se / energy) from sums of squared errors and of squared BF16
+ * outputs. If both are 0, the error is 0. */
 static double root_of(double se, double energy)
 {
     return se == 0 ? 0 : sqrt(se / energy);

@@ -23,8 +23,8 @@ struct rollout {
     struct kvr_dev *dev;
     struct kvr_dit *dit;
     struct kvr_cache *cache;
-    struct kvr_prompt prompt;  /* if the model has a vocabulary: an act (parsed text) per shot */
-    struct kvr_shot_line line; /* if it has none: the shots and their first chunks */
+    struct kvr_prompt prompt; /* prompt in words of the vocabulary: an act (parsed text) per shot */
+    struct kvr_shot_line line; /* any other prompt: the shots and their first chunks */
     int *shot;                 /* [n_chunks]: index of the shot */
     struct kvr_buf embedding; /* [text_len, text_dim] F32 in host memory: the current shot's text */
     struct kvr_rollout_result *out;
@@ -32,17 +32,18 @@ struct rollout {
     void *progress_ctx;
     int64_t t0_ns;
     int n_chunks, capacity, act;
-    float *steps;         /* x0 of every step, to be used as a teacher; NULL: not stored */
+    float *steps; /* clean latents x0 predicted in every step, for a teacher; NULL: not stored */
     float *oracle_scores; /* token salience for a non-causal method; NULL: causal method */
-    bool last_step;       /* true: only chunks of a given video have a cache-update pass */
-    /* With a teacher's latents r: sums of |x - r|^2 and |r|^2, over this chunk and all chunks. */
+    bool last_step; /* commit=last_step: only chunks of a given video have a cache-update pass */
+    /* Comparison of predicted latents x with the teacher's latents r: sums of |x - r|^2 and |r|^2,
+     * over this chunk and over all chunks. */
     double chunk_off2, chunk_ref2, off2, ref2;
     struct kvr_cache_times cache_times; /* cumulative times at the end of the last pass */
     struct kvr_dit_times dit_times;
 };
 
-/* Stores the time that each phase (encode, decode, attend, linear layers) took since the last pass
- * in p. */
+/* Stores in p how long each phase (encode, decode, attend, linear layers) took since the previous
+ * pass. */
 static enum kvr_status record_phases(struct rollout *r, struct kvr_pass_record *p)
 {
     const struct kvr_cache_times c = r->cache_times;
@@ -134,13 +135,14 @@ static enum kvr_status find_shots(struct rollout *r)
     return KVR_OK;
 }
 
-/* Limit on |x0 - m| / w, where m is the middle of the config's latent_range and w its half width.
- * The bundled model stays below 1.5. The next step's input is (1 - sigma) x0 + sigma eps, with eps
- * of unit variance; at 100, x0 hides the noise eps. See docs/measuring.md. */
+/* Limit on |x0 - m| / w, where x0 is a predicted clean latent, m the middle of the config's
+ * latent_range and w its half width. The bundled model stays below 1.5. The input of the next step
+ * is (1 - sigma) x0 + sigma eps, with eps of unit variance. Beyond a limit of 100, x0 would hide
+ * the noise eps. See docs/measuring.md. */
 static const float max_half_widths = 100;
 
-/* Fails with KVR_EDIVERGED if a value of x0 [F, frame_elems] is beyond max_half_widths. The sampler
- * has checked that all values are finite. */
+/* Fails with KVR_EDIVERGED if a predicted latent x0 [F, frame_elems] exceeds the limit
+ * max_half_widths. The sampler has checked that all values are finite. */
 static enum kvr_status check_range(const struct rollout *r, int chunk, int step, const float *x0,
                                    int n_frames)
 {
@@ -164,7 +166,8 @@ static enum kvr_status check_range(const struct rollout *r, int chunk, int step,
                     (long long)(at % n_frame), (double)x0[at], (double)limit, (double)middle);
 }
 
-/* Returns the offset of x0 of one chunk and step in the teacher's latents, in values. */
+/* A teacher's array has the predicted latents x0 of every chunk and denoising step. Returns the
+ * index at which those of `chunk` and `step` start. */
 static size_t place_of_step(const struct rollout *r, int chunk, int step)
 {
     const size_t n =
@@ -173,7 +176,8 @@ static size_t place_of_step(const struct rollout *r, int chunk, int step)
     return ((size_t)chunk * (size_t)r->config->n_steps + (size_t)step) * n;
 }
 
-/* Adds the squared difference between x0 and the teacher's x0 to the chunk's sums, in double. */
+/* Adds the squared differences of the predicted latents x0 and the teacher's to the chunk's sums.
+ * Without step forcing, only the last step counts. */
 static void compare_step(struct rollout *r, int chunk, int step, const float *x0, int n_frames)
 {
     const int64_t n = kvr_model_frame_elems(r->req->model) * n_frames;
@@ -499,8 +503,8 @@ struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *re
     return bare;
 }
 
-/* Runs the rollout of ctx (struct rollout *) with method BF16 and an observer, which measures token
- * salience for a non-causal method (salience.h). */
+/* Runs the rollout of ctx (struct rollout *) with method BF16. The observer records queries and
+ * keys, from which salience.h computes the token salience that a non-causal method needs. */
 static enum kvr_status roll_bf16(void *ctx, const struct kvr_scheme *bf16,
                                  kvr_cache_observer_fn *observer, void *observer_ctx)
 {

@@ -11,7 +11,7 @@ struct kvr_salience {
     int n_layers, first, n_heads, n_kv_heads, head_dim, queries;
     int64_t chunk, capacity; /* number of tokens of a chunk and of the video */
     int64_t n;               /* number of tokens observed so far */
-    float *q;                /* [layers][chunks][rows][Hq,D], scaled by 1/sqrt(D) */
+    float *q;                /* [layers][chunks][queries][Hq,D], scaled by 1/sqrt(D) */
     float *k;                /* [layers][capacity][H,D] */
     int64_t *n_rows;         /* [chunks]: number of stored queries */
 };
@@ -143,8 +143,8 @@ static void chunk_weights(const struct kvr_salience *s, int layer, int h, int64_
     }
 }
 
-/* Computes the score of each key j for one query head: the mean of the maxima up_j, diag_j and
- * low_j. */
+/* Computes the score of each key j for one query head: the mean of the maxima up_j (except in the
+ * first chunk), diag_j and low_j (except in the last chunk). */
 static void score_head(const struct kvr_salience *s, int layer, int h, const struct most *m,
                        float *score)
 {

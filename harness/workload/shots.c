@@ -21,7 +21,7 @@ static const char *start_at(const char *p, int *chunk)
     return end + 1;
 }
 
-/* Returns the next ';' that a shot's start such as "@4:" follows, or the end of the text. */
+/* Returns the next ';' in front of a shot's start such as "@4:", or the end of the text. */
 static const char *next_start(const char *p)
 {
     int chunk;

@@ -63,15 +63,16 @@ enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outl
 
 /* --- drawing ---------------------------------------------------------------------------- */
 
+/* z is standard normal. A key, value or query is mean + dev * z of its channel. */
 struct draw {
     const struct kvr_synth *s;
     const struct kvr_trace_layout *l;
     uint64_t seed;
     int passes;
-    float *state;              /* [L][side][S][H or Hkv][D]: normal z of the last frame drawn */
-    float *z[KVR_SYNTH_SIDES]; /* [F*S][heads][D]: z of the chunk */
-    float *shown;              /* [F*S][H][D]: normal samples (scratch) */
-    kvr_bf16 *out[KVR_SYNTH_SIDES]; /* [F*S][heads][D]: mean + dev z, in BF16 */
+    float *state;                   /* [L][K, V or Q][S][H or Hkv][D]: z of the last frame drawn */
+    float *z[KVR_SYNTH_SIDES];      /* [F*S][heads][D]: z of the chunk */
+    float *shown;                   /* [F*S][H][D]: normal samples (scratch) */
+    kvr_bf16 *out[KVR_SYNTH_SIDES]; /* [F*S][heads][D]: mean + dev * z, in BF16 */
     int32_t *position;              /* [F*S][3]: frame, row and column */
 };
 
@@ -97,8 +98,8 @@ static size_t measured(const struct draw *d, int layer, int side, size_t head)
            head * group % (size_t)s->n_heads;
 }
 
-/* Replaces z in `state` by that of the next frame: z = rho z + sqrt(1 - rho^2) eps, with eps
- * standard normal. */
+/* Replaces the last frame's z in `state` by the z of `frame`: rho * z + sqrt(1 - rho^2) * eps, with
+ * eps standard normal. */
 static void step(const struct draw *d, int layer, int side, int frame, float *state)
 {
     const size_t n = frame_elems(d, side), heads = heads_of(d, side), dim = (size_t)d->l->head_dim;
@@ -119,8 +120,8 @@ static size_t state_of(const struct draw *d, int layer, int side)
     return (size_t)layer * (2 * kv + q) + (size_t)side * kv;
 }
 
-/* Draws z of the chunk's keys, values and queries. Queries have correlation `toward` with the keys
- * of their own tokens. */
+/* Draws the samples z of the chunk's keys, values and queries. Queries have correlation `toward`
+ * with the keys of their own tokens. */
 static void draw_chunk(const struct draw *d, int layer, int frame0, int n_frames)
 {
     const size_t dim = (size_t)d->l->head_dim, heads = (size_t)d->l->n_heads;
@@ -147,8 +148,9 @@ static void draw_chunk(const struct draw *d, int layer, int frame0, int n_frames
     }
 }
 
-/* Returns the correlation of a pass's z with that of the cache-update pass, the last one. If the
- * measured trace has another number of passes, its pass at the same relative position is used. */
+/* Returns the correlation of the samples z of a pass and of the chunk's last pass, the cache-update
+ * pass. If the measured trace has another number of passes, its pass at the same relative position
+ * is used. */
 static float agreement(const struct draw *d, int pass)
 {
     if (pass == d->passes - 1)
@@ -195,8 +197,8 @@ static enum kvr_status put_pass(const struct draw *d, struct kvr_trace_writer *w
     return kvr_trace_put(w, p, layer, &call);
 }
 
-/* Writes all passes and layers of a chunk. Each pass draws the same z, because the state of a layer
- * is restored after all passes but the last. */
+/* Writes all passes and layers of a chunk. After each pass but the last, the layer's `state` is
+ * restored, so that each pass draws the same z. */
 static enum kvr_status put_chunk(const struct draw *d, struct kvr_trace_writer *w, int chunk,
                                  int n_frames, float *saved_state)
 {

@@ -20,7 +20,7 @@ struct look {
     const struct kvr_trace *t;
     const struct kvr_trace_info *info;
     struct channel *sum;  /* [L][side][H][D] */
-    double *qk, *qq, *kk; /* [L][H]: sums of products q k, q q, k k, centred */
+    double *qk, *qq, *kk; /* [L][H]: sums of q k, q q, k k after subtracting channel means */
     /* [passes]: sums of products a b, a a and b b of a pass's keys a with the cache-update pass's
      * keys b, centred. */
     double *shared, *own, *theirs;
