@@ -101,13 +101,16 @@ static const struct kvr_column columns[] = {
     { .name = NULL },
 };
 
-/* SQL condition that selects the probe's averages per layer and head. The quantities recodes and
- * value_changes exist only per layer. */
+/* SQL condition that selects the probe's averages per layer and head. Only per layer exist
+ * `recodes` (rewrites of a token's codes) and `value_changes` (changes of a token's decoded
+ * value). */
 #define HEADS                                                                                      \
     "p.layer IS NOT NULL AND (p.head IS NOT NULL OR p.name IN ('recodes', 'value_changes')) "      \
     "AND p.step IS NULL AND p.chunk IS NULL AND p.age IS NULL"
 
-/* Columns of the probe tables, which are shares of attention, divergences and relative errors. */
+/* Columns of the probe tables: errors of attention weights, attention mass by kind of token,
+ * agreement of the keys with the highest weights, and relative errors of attention outputs, K and
+ * V. */
 static const struct kvr_column probe_columns[] = {
     { .name = "delta_a", .head = "dA", .digits = 4 },
     { .name = "delta_a_median", .head = "median", .digits = 4 },
@@ -130,8 +133,8 @@ static const struct kvr_column probe_columns[] = {
     { .name = NULL },
 };
 
-/* Columns of the table of replayed traces. The times are totals in seconds over all passes of the
- * trace. */
+/* Columns of the table of replayed traces. The times are totals of one replay of the whole trace,
+ * in seconds. */
 static const struct kvr_column replay_columns[] = {
     { .name = "compression", .better = +1, .unit = "(x)", .digits = 2 },
     { .name = "resident_bytes", .head = "KV", .unit = "(MiB)", .digits = 2, .scale = MIB },
@@ -147,8 +150,9 @@ static const struct kvr_column replay_columns[] = {
     { .name = NULL },
 };
 
-/* Columns that kvr_table_fold() moves to the table's note if all rows have the same value. Settings
- * without a column are last in settings.def, so the first of them ends the list with NULL. */
+/* Columns that kvr_table_fold() moves to the table's note if all rows have the same value. A
+ * setting without a column expands to NULL, which ends the list; settings.def lists such settings
+ * last. */
 static const char *const settings[] = { "model", "suite", "machine", "settings", "given", "warning",
 #define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
 #include "harness/store/settings.def"
@@ -431,8 +435,8 @@ static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
     return st;
 }
 
-/* Adds notes about missing baselines that a comparison should include
- * (harness/plan/baselines.h). */
+/* Adds a note that names the recommended baselines (harness/plan/baselines.h) that the database
+ * lacks. */
 static enum kvr_status note_baselines(struct kvr_table *t, const char *db_path)
 {
     struct kvr_table *n;

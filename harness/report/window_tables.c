@@ -74,9 +74,9 @@ static int group_end(const struct kvr_table *t, int from, int columns)
     return to;
 }
 
-/* Writes the mean over units (prompts or seeds) and the two ends of its confidence interval. If the
- * samples are values of the metric (`values`), not differences or slopes, the interval is clamped
- * to the metric's range. */
+/* Writes the mean over units (prompts or seeds) and the two ends of its confidence interval. If
+ * `values` is true, the samples are values of the metric, and the interval is clamped to the
+ * metric's range; differences and slopes may lie outside of this range. */
 static enum kvr_status interval(struct reading *r, struct kvr_sample *s, int n_seeds, bool values,
                                 struct kvr_value to[3], int *n)
 {
@@ -125,9 +125,9 @@ static int window_samples(const struct reading *r, int from, int to, bool contro
 }
 
 /* Computes a row's mean, and its comparison with the BF16 draws (reruns with slightly perturbed
- * noise), whose mean is the chaos floor. `floor` is BF16's row of the same window, which precedes
- * the rows of other methods. If the metric compares with the BF16 rollout, BF16's row has the mean
- * of the draws, because the BF16 rollout equals itself. */
+ * noise), whose mean is the chaos floor. `floor` is the row of BF16 in the same window, or NULL if
+ * there is none. If the metric compares with the BF16 rollout, BF16's row has the mean of the
+ * draws, because the BF16 rollout equals itself. */
 static enum kvr_status fill_window_row(struct reading *r, struct window_row *w,
                                        const struct window_row *floor)
 {
@@ -287,8 +287,8 @@ static double slope(const struct reading *r, int from, int to)
     return n < 3 ? NAN : (n * sxy - sx * sy) / (n * sxx - sx * sx);
 }
 
-/* Writes one sample per cell in rows [from, to): the slope per chunk (`rate`), or the metric of the
- * whole video. Returns the number of samples. */
+/* Writes one sample per cell in rows [from, to): the metric's slope per chunk if `rate` is true,
+ * otherwise the metric of the whole video. Returns the number of samples. */
 static int cell_samples(const struct reading *r, int from, int to, const char *forcing, bool rate,
                         struct kvr_sample *s)
 {

@@ -1,4 +1,5 @@
-/* answer.c - turns a worker's JSON answer into a row; an unparsable answer becomes a row, too. */
+/* answer.c - turns a worker's JSON answer into a row of the database; for an answer that cannot be
+ * parsed, the row records the failure. */
 #include "harness/run/answer.h"
 
 #include <inttypes.h>
@@ -39,8 +40,8 @@ static void parts_free(struct parts *p)
     json_decref(p->root);
 }
 
-/* Fills the row's fields on the cell and the attempt. The row keeps a pointer to
- * input[KVR_SHA256_HEX], which this function fills. */
+/* Fills the fields of the database row that describe the cell and the attempt. Writes the prompt's
+ * hash to input[KVR_SHA256_HEX]; the row keeps a pointer to it. */
 static void fill_cell(struct kvr_row *r, const struct kvr_attempt *a, char *input)
 {
     const struct kvr_cell *c = a->cell;
@@ -109,8 +110,8 @@ static enum kvr_status read_samples(const json_t *root, int64_t cell_ns, struct 
     return KVR_OK;
 }
 
-/* Reads a list of records that the answer may omit; only cells of kind `probe` have probes, for
- * example. */
+/* Reads the answer's list `key`, which may be absent. For example, only cells of kind `probe` have
+ * a list of attention errors. */
 static enum kvr_status read_list(const json_t *root, const char *key, enum kvr_record_id id,
                                  void **items, int *n)
 {
@@ -156,9 +157,9 @@ static enum kvr_status refuse_answer(enum kvr_status st, struct kvr_row *r, stru
     return KVR_OK;
 }
 
-/* Whether the stderr of a worker without answer reports a failed allocation, on which some
- * libraries abort. A worker without memory for its command line cannot read its request, and prints
- * "out of memory". */
+/* Whether the stderr of a worker that sent no answer reports a failed allocation. Some libraries
+ * abort when an allocation fails. A worker without memory for its command line cannot read its
+ * request, and prints "out of memory". */
 static bool died_of_memory(const struct kvr_attempt *a)
 {
     static const char *const words[] = { "bad_alloc", "ut of memory", "annot allocate memory",
@@ -264,10 +265,11 @@ static void add_code(char *codes, size_t n, const char *code)
         snprintf(codes + k, n - k, "%s%s", k ? " " : "", code);
 }
 
-/* Collects the codes of the reasons why a cell's time is not valid. Timed cell: other load, more
- * than 10 % of the time outside of all phases (both also make the cell noisy), or no warm-up
- * (COLD). Untimed cell: UNTIMED, because conditions were not controlled. Emulated device: never
- * valid. */
+/* Collects the codes of the reasons why a cell's time is not valid. Every cell: codes of
+ * disturbances such as load of other programs (disturbance.h), and EMULATED on the emulated device.
+ * Timed cell: UNATTRIBUTED if more than 10 % of the time is outside of all phases, and COLD if
+ * there was no warm-up. Untimed cell: UNTIMED, because conditions were not controlled. EMULATED,
+ * and a timed cell's disturbances and UNATTRIBUTED, also make the cell noisy. */
 static void judge_time(const struct kvr_attempt *a, const struct kvr_row *r, struct parts *p)
 {
     const bool timed = a->cell->set.timing;
@@ -374,7 +376,8 @@ enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt 
     if (st == KVR_OK && json_object_get(p.root, "autotune"))
         st = kvr_store_about(s, r.session, "autotune",
                              text(json_object_get(p.root, "autotune"), "?"));
-    /* A value that the answer contains twice violates a table constraint: the cell fails. */
+    /* If the answer contains a row twice, such as one metric, the insertion violates a table
+     * constraint. Then the cell fails, but the sweep continues. */
     if (st == KVR_EINTERNAL && r.measured) {
         snprintf(why, sizeof why, "the worker's answer: %.200s", kvr_error());
         kvr_fail(KVR_EFORMAT, "%s", why);

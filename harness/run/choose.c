@@ -130,8 +130,9 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
 {
     bool stale = opts->stale && known->found && known->outcome == KVR_OUT_OK &&
                  strcmp(known->build, build) != 0;
-    bool finished = known->found && !kvr_outcome_is_open(known->outcome) &&
-                    known->outcome != KVR_OUT_EXCLUDED; /* the config no longer excludes it */
+    /* a cell stored as excluded runs if the config no longer excludes it */
+    bool finished =
+        known->found && !kvr_outcome_is_open(known->outcome) && known->outcome != KVR_OUT_EXCLUDED;
 
     if (!j->cell->possible) {
         j->state = KVR_FAILED;
@@ -146,12 +147,13 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
     }
 }
 
-/* Runs a finished baseline again if its frames are missing, damaged or of another build, and a
- * waiting cell needs them. */
+/* Marks a finished baseline to run again if a cell that will run needs the baseline's frames, but
+ * these are missing, damaged or of another build. */
 static enum kvr_status need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep,
                                    const char *out_dir, struct kvr_run_summary *s)
 {
-    for (int i = sweep->n_cells - 1; i >= 0; i--) { /* a baseline may itself need a baseline */
+    /* from last to first: a baseline marked here may itself need a baseline, which precedes it */
+    for (int i = sweep->n_cells - 1; i >= 0; i--) {
         struct kvr_job *b = &jobs[sweep->cell[i].baseline];
         bool there = false;
 
@@ -162,7 +164,7 @@ static enum kvr_status need_frames(struct kvr_job *jobs, const struct kvr_sweep 
         if (there)
             continue;
         b->state = KVR_WAITING;
-        s->to_score -= b->to_score; /* its new run computes its metrics */
+        s->to_score -= b->to_score; /* the baseline's new run computes all its metrics */
         b->to_score = false;
         b->expect_same_frames = !b->other_build;
         s->n_stale -= b->other_build;
@@ -172,8 +174,9 @@ static enum kvr_status need_frames(struct kvr_job *jobs, const struct kvr_sweep 
     return KVR_OK;
 }
 
-/* Uses a stored cell `a` with the same rollout in place of this cell. Its spec gets the metrics of
- * both; the metrics that it lacks are computed from its frames, if they exist. */
+/* Uses the stored cell `a`, whose rollout is the same, in place of the job's cell. The spec then
+ * lists the metrics of both cells. The metrics that `a` lacks are computed from the frames of `a`
+ * and its baseline; if these frames are missing, the job's cell runs. */
 static enum kvr_status take_alike(struct kvr_job *j, struct kvr_store *store,
                                   const struct kvr_alike *a, const char *out_dir,
                                   struct kvr_known *known)
@@ -189,7 +192,7 @@ static enum kvr_status take_alike(struct kvr_job *j, struct kvr_store *store,
 
         KVR_TRY(frames_exist(out_dir, a->frames[i], a->sha256[i], &there));
         if (!there)
-            return KVR_OK; /* it has to run */
+            return KVR_OK; /* the job's cell has to run */
     }
     KVR_TRY(kvr_scored_with_all(a->spec, c->spec, &spec));
     free(c->spec);
@@ -218,8 +221,8 @@ static enum kvr_status look_for_it(struct kvr_job *j, struct kvr_store *store,
     return st;
 }
 
-/* Looks a cell up in the database by its key, then by the keys that earlier versions gave it. The
- * cell gets the key that is found. */
+/* Looks a cell up in the database by its key, then by the keys that earlier versions gave it. If a
+ * result is found under an earlier key, the cell gets that key. */
 static enum kvr_status look_up(struct kvr_job *j, struct kvr_store *store,
                                const struct kvr_run_options *opts, const char *build,
                                const char *out_dir, struct kvr_known *known)

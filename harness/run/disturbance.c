@@ -15,7 +15,7 @@
  * hypervisor, and relative slowdown of the GPU clock against the fastest clock seen. */
 static const double max_load = 0.1, max_stolen = 0.01, max_slower = 0.05;
 
-/* NVML's own sampling interval. */
+/* Interval between samples of the GPU; NVML updates its readings about as often. */
 enum { LOOK_EVERY_NS = 200000000 };
 
 enum kvr_status kvr_machine_open(struct kvr_machine *m, int n_cpus, int jobs, bool asks_gpus)
@@ -70,7 +70,8 @@ void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, con
     b->busy_before = b->others = NAN;
     if (uuid[0] && kvr_gpu_sample(m->gpus, uuid, &b->gpu)) {
         b->busy_before = b->gpu.busy;
-        b->others = b->gpu.processes; /* our worker has not started yet */
+        /* all are other programs: our worker has not started yet */
+        b->others = b->gpu.processes;
     }
     b->busy_ns = kvr_host_busy_ns();
     b->stolen_ns = kvr_host_stolen_ns();
@@ -88,8 +89,8 @@ static void look_again(struct kvr_disturbance *b, const struct kvr_machine *m)
     b->gpu.celsius = most(b->gpu.celsius, s.celsius);
     b->gpu.watts = most(b->gpu.watts, s.watts);
     b->gpu.reasons |= s.reasons;
-    /* Subtracts our own worker from the GPU's processes; 0 processes means that a container hides
-     * them from NVML. */
+    /* The processes of other programs are all but our worker. NVML reports 0 processes, not even
+     * our worker, if a container hides them; 0 then remains 0. */
     b->others = most(b->others, s.processes > 0 ? s.processes - 1 : s.processes);
 }
 
@@ -107,13 +108,14 @@ static void add_value(struct kvr_disturbance *b, const char *name, double value)
 }
 
 /* Takes the final sample of the GPU right after the worker's end, before the GPU lowers its clocks.
- * It is the only sample of a short cell. */
+ * In a cell shorter than LOOK_EVERY_NS it is the only sample under load. */
 static void end_gpu(struct kvr_disturbance *b, struct kvr_machine *m)
 {
     const double others = b->others;
 
     look_again(b, m);
-    b->others = others; /* without the final sample: no worker to subtract */
+    /* the final sample does not count: our worker, which look_again() subtracts, has ended */
+    b->others = others;
     add_value(b, "gpu_mhz", b->gpu.mhz);
     add_value(b, "gpu_memory_mhz", b->gpu.memory_mhz);
     add_value(b, "gpu_celsius", b->gpu.celsius);
@@ -136,8 +138,8 @@ static double *fastest_of(struct kvr_machine *m, const char *uuid)
     return NULL;
 }
 
-/* Whether a GPU clock is more than max_slower below the fastest clock seen on that GPU. Updates the
- * fastest clock. */
+/* Whether a GPU clock is below the fastest clock seen on that GPU by more than the fraction
+ * max_slower. Also updates the fastest clock. */
 static bool gpu_is_slow(struct kvr_machine *m, const char *uuid, double mhz)
 {
     double *fastest = uuid[0] ? fastest_of(m, uuid) : NULL;

@@ -15,14 +15,14 @@
 
 enum { LOOK_MS = 1000 }; /* polling interval for a busy GPU */
 
-/* Distinct texts of one model's waiting cells. */
+/* Distinct texts to encode, of all cells that will run with one model. */
 struct texts {
     struct kvr_embed_prompt *prompt; /* id: from `ids` */
     char (*ids)[KVR_KEY_LEN];
     int n, max_tokens;
-    char **owned; /* texts of shots, to which `prompt` points */
+    char **owned; /* texts of shots, owned; `prompt` points to them */
     int n_owned;
-    const struct kvr_settings *set; /* device and threads of the encoder */
+    const struct kvr_settings *set; /* `device` and `threads` apply to the encoder */
     struct kvr_gpus *gpus;
     bool (*stopped)(void); /* NULL: never */
 };
@@ -90,7 +90,8 @@ static enum kvr_status add_shots(struct texts *t, const char *text)
         const int before = t->n;
 
         st = add_text(t, s.shot[i].text);
-        if (t->n > before) { /* in use until the pack is written */
+        /* prompt[] points to the text until the pack is written */
+        if (t->n > before) {
             t->owned[t->n_owned++] = s.shot[i].text;
             s.shot[i].text = NULL;
         }
@@ -166,7 +167,8 @@ static void write_progress(void *ctx, int done, int n)
         fprintf(ctx, "text encoder: %d of %d prompts\n", done, n);
 }
 
-/* Encodes in a separate process, which holds its GPU exclusively, as a cell does. */
+/* Encodes the texts in a worker process. It waits for a free GPU and locks it, as a cell's worker
+ * does. */
 static enum kvr_status encode_there(const struct texts *t, const struct kvr_embed_job *job,
                                     const char *pack)
 {
@@ -181,7 +183,8 @@ static enum kvr_status encode_there(const struct texts *t, const struct kvr_embe
         if (st == KVR_OK && t->stopped && t->stopped())
             st = kvr_fail(KVR_EINTERRUPTED, "text encoder: interrupted");
     }
-    if (st == KVR_OK) /* with one GPU, CUDA_VISIBLE_DEVICES stays as it is */
+    /* if there is only one GPU, the worker inherits CUDA_VISIBLE_DEVICES */
+    if (st == KVR_OK)
         st = kvr_encode_in_worker(job, pack, t->set->threads,
                                   t->gpus->n > 1 ? kvr_gpus_uuid(t->gpus, at) : "", t->stopped);
     kvr_gpu_release(t->gpus, at);

@@ -44,7 +44,7 @@ static uint64_t cost_hash(const struct kvr_cell *cell)
     return first_hash(text);
 }
 
-/* A set of hashes. */
+/* Hash set (open addressing) of the work that has been counted, such as encoded prompts. */
 struct seen {
     uint64_t *at;
     size_t capacity; /* a power of two */
@@ -54,7 +54,7 @@ static bool is_new(struct seen *s, uint64_t h)
 {
     size_t i;
 
-    h = h ? h : 1; /* 0 marks a free slot */
+    h = h ? h : 1; /* 0 marks a free slot, so hash 0 becomes 1 */
     i = (size_t)(h ^ h >> 32) & (s->capacity - 1);
 
     for (; s->at[i]; i = (i + 1) & (s->capacity - 1))
@@ -69,7 +69,7 @@ struct part {
     const struct kvr_config_model *model;
     int frames, window;
     const char *decoder, *decoder_compute;
-    struct kvr_resources need; /* without the cache's peak */
+    struct kvr_resources need; /* without the memory of the KV cache */
 };
 
 static enum kvr_status look_at_part(struct part *p, const struct kvr_cell *cell)
@@ -100,7 +100,8 @@ static void at_least(int64_t *most, size_t bytes)
     *most = (int64_t)bytes > *most ? (int64_t)bytes : *most;
 }
 
-/* Updates the largest predicted memory with a cell's; a cell without prediction is ignored. */
+/* Raises the largest predicted memory of the sweep to that of this cell, if larger. A cell whose
+ * memory cannot be predicted is ignored. */
 static enum kvr_status most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep,
                                    size_t activations, struct kvr_run_summary *out)
 {
@@ -209,8 +210,8 @@ static enum kvr_status measure_rate(int threads, double *rate)
     return st;
 }
 
-/* Returns the best rate (operations per second) ever measured on this processor, since other load
- * lowers a single measurement. */
+/* Returns the highest rate (FLOP/s) measured on this processor, now or in earlier runs, because
+ * load of other programs may lower the present measurement. */
 static enum kvr_status best_rate(int threads, double *rate)
 {
     char cpu[160], key[256];
@@ -235,7 +236,7 @@ static enum kvr_status add_all(const struct kvr_sweep *sweep, const struct kvr_j
         if (strcmp(cell->set.device, "cpu") == 0)
             *threads = cell->set.threads;
         out->flop += cell->cost;
-        if (!cell->model->trace) { /* a trace has only attention */
+        if (!cell->model->trace) { /* replaying a trace computes only attention */
             KVR_TRY(look_at_part(&part, cell));
             add_phases(cell, &part.need, seen, out);
         }
@@ -254,7 +255,8 @@ enum kvr_status kvr_estimate(const struct kvr_sweep *sweep, const struct kvr_job
 
     out->flop = out->flop_per_s = 0;
     out->predicted_bytes = 0;
-    while (seen.capacity < 6 * (size_t)sweep->n_cells) /* 3 hashes per cell, table half full */
+    /* at most 3 hashes per cell, which fill at most half of the table */
+    while (seen.capacity < 6 * (size_t)sweep->n_cells)
         seen.capacity *= 2;
     seen.at = calloc(seen.capacity, sizeof *seen.at);
     if (!seen.at)

@@ -33,7 +33,8 @@ static void words_free(struct words *w)
         free(w->word[i]);
 }
 
-/* `text` with placeholders replaced. */
+/* Writes `text` to *out, with the placeholders {video}, {frames} and {reference} replaced by
+ * paths. */
 static enum kvr_status substitute(const struct kvr_external *e, const char *text, char **out)
 {
     const struct {
@@ -139,7 +140,7 @@ static void become(const struct kvr_sandbox *s, int out)
 }
 
 struct output {
-    char *text; /* [MAX_OUTPUT + 1], terminated */
+    char *text; /* [MAX_OUTPUT + 1], NUL-terminated */
     size_t n;
     bool ended;
 };

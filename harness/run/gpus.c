@@ -36,7 +36,7 @@ static const char *folder(void)
 }
 
 /* Opens a GPU's lock file, which every user may read and write. It first tries without O_CREAT,
- * which fails on another user's file in a sticky folder such as /tmp. */
+ * because Linux may refuse O_CREAT for another user's file in a sticky folder such as /tmp. */
 static int open_lock(const char *path)
 {
     enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };

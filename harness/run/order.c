@@ -1,6 +1,6 @@
-/* order.c - orders cells by round, then by hash of (seed, group), then baselines before their
- * dependents, then by hash of (seed, cell). A group is all cells whose chains of baselines end at
- * the same cell. */
+/* order.c - orders cells by round (index of the repeat), then by hash of (seed, group), then
+ * baselines before the cells that need them, then by hash of (seed, cell). A group is all cells
+ * whose chains of baselines end at the same cell. */
 #include "harness/run/order.h"
 
 #include <stdlib.h>
@@ -28,8 +28,8 @@ static int by_place(const void *a, const void *b)
     return x->cell != y->cell ? compare(x->cell, y->cell) : x->index - y->index;
 }
 
-/* FNV-1a over seed, round and text, then splitmix64's finalizer, so that similar seeds give
- * unrelated orders. */
+/* FNV-1a hash of the seed, the round and `text` (a cell's key), then splitmix64's finalizer, so
+ * that similar seeds give unrelated orders. */
 static uint64_t hash(uint64_t seed, int round, const char *text)
 {
     uint64_t h = 14695981039346656037u ^ seed * 0x9E3779B97F4A7C15u;

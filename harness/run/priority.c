@@ -52,8 +52,8 @@ static int *count_of(struct count *table, size_t capacity, uint64_t key)
     return &table[i].n;
 }
 
-/* Cost of a cell. In timed sweeps the cost is rounded to a power of two, so that the previous order
- * decides between similar costs. */
+/* Cost of a cell in FLOP. In timed sweeps the cost is rounded to a power of two, so that cells of
+ * similar cost keep their previous order. */
 static double cost_of(const struct kvr_cell *c)
 {
     const double cost = c->cost > 0 ? c->cost : 1;
@@ -88,14 +88,15 @@ enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep
         free(table);
         return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating %d cells", n);
     }
-    for (int i = 0; i < n; i++) /* finished cells count first */
+    for (int i = 0; i < n; i++) /* counts the finished cells of each mean */
         if (jobs[i].state == KVR_DONE)
             (*count_of(table, capacity, mean_of(jobs[i].cell)))++;
     for (int i = 0; i < n; i++)
         if (jobs[order[i]].state == KVR_WAITING)
             worth[order[i]] = worth_of(jobs[order[i]].cell,
                                        count_of(table, capacity, mean_of(jobs[order[i]].cell)));
-    for (int i = n - 1; i >= 0; i--) { /* a baseline is worth as much as its dependents */
+    /* a baseline is worth at least as much as each cell that needs it */
+    for (int i = n - 1; i >= 0; i--) {
         const int b = sweep->cell[i].baseline;
 
         worth[b] = worth[i] > worth[b] ? worth[i] : worth[b];

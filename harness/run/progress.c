@@ -56,7 +56,7 @@ static const char *duration(char *buf, size_t n, double s)
     return buf;
 }
 
-/* Estimates the seconds left from the mean time of the finished cells. Until as many cells as
+/* Estimates the seconds left from the mean time of the finished cells. While fewer cells than
  * workers have finished, it uses the estimate made before the run. NAN: no estimate. */
 static double seconds_left(const struct kvr_progress *p)
 {

@@ -16,15 +16,15 @@
 #include "harness/store/record.h"
 #include "harness/store/store.h"
 
-/* A finished cell and the paths and hashes of its files. The strings are freed with the cell; NULL:
- * no such file. */
+/* A finished cell and the paths and hashes of its files. The struct owns the strings. A path is
+ * NULL if the cell has no such file. */
 struct cell {
     char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video,
         *video_sha256;
     char *truth, *truth_sha256, *prompt, *spec;
-    bool other_build;    /* computed by another build than its baseline */
+    bool other_build;    /* another build computed the baseline */
     int n_latent, given; /* given: latent frames taken from ground truth */
-    char *has;           /* metrics that it has, as "\nNAME\nNAME\n" */
+    char *has;           /* the cell's metrics, each name between newlines: "\nNAME\nNAME\n" */
 };
 
 struct work {
@@ -40,8 +40,8 @@ struct work {
 
 /* --- finished cells ---------------------------------------------------------------------- */
 
-/* Copies a text value. A failed allocation is recorded in `w`, because NULL means that there is no
- * file. */
+/* Copies a text value. Returns NULL for SQL NULL (no such file), so a failed allocation is recorded
+ * in w->no_memory. */
 static char *copy(struct work *w, const struct kvr_value *v)
 {
     char *text = v->type == KVR_VALUE_TEXT ? strdup(v->text) : NULL;
@@ -104,7 +104,7 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
 
 static enum kvr_status read_cells(struct work *w)
 {
-    /* Ordered by baseline, so that each baseline's frames are read once. */
+    /* The rows are ordered by baseline, so that each baseline's frames are read once. */
     static const char sql[] =
         "SELECT c.key, c.prompt_id || ' ' || c.method, c.model, c.frames, f.path, f.sha256, "
         "b.path, b.sha256, v.path, (SELECT char(10) || group_concat(name, char(10)) || char(10) "
@@ -194,7 +194,8 @@ static enum kvr_status read_reference(struct work *w, const struct cell *c, cons
     return w->ref_path ? KVR_OK : kvr_fail(KVR_ENOMEM, "score: out of memory");
 }
 
-/* Finds the model's folder and reads its config. Without the folder the chunk length is unknown. */
+/* Finds the model's folder and reads its config. If the folder or the config is missing, *config
+ * stays zero; the chunk length 0 means that it is unknown. */
 static enum kvr_status look_up(const char *model, char *dir, size_t n,
                                struct kvr_model_config *config)
 {
@@ -230,7 +231,8 @@ static enum kvr_status put(struct work *w, const struct cell *c, const char *spe
     return st;
 }
 
-/* Paths of a cell's files, freed by the owner of the struct; NULL: no such file. */
+/* Paths of a cell's files; a path is NULL if the cell has no such file. score_cell() frees the
+ * paths. */
 struct places {
     char *frames, *reference, *video, *truth;
 };
@@ -239,7 +241,8 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
                                     const struct kvr_score_input *shared, json_t **list)
 {
     const int n = shared->test->n, stride = (n + c->n_latent - 1) / c->n_latent;
-    struct kvr_score_input in = *shared; /* a copy: its prompt is local to this function */
+    /* a copy, because in.prompt is set to a local variable */
+    struct kvr_score_input in = *shared;
     struct kvr_model_config config;
     struct kvr_prompt_words words = { 0 };
     char dir[1024];
@@ -298,7 +301,8 @@ static enum kvr_status score_frames(struct work *w, const struct cell *c, const 
     return st;
 }
 
-/* Paths come from the database, which is untrusted: a path outside of the out folder is ignored. */
+/* Paths come from the database, which is untrusted: a file outside of the out folder is an
+ * error. */
 static enum kvr_status path_of(const struct work *w, const char *name, char **out)
 {
     *out = name ? kvr_path_join(w->o->out_dir, name) : NULL;
@@ -338,8 +342,8 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     return st;
 }
 
-/* Computes the missing metrics of one cell. An error of the machine stops the command; an error of
- * this cell only skips the cell. */
+/* Computes the missing metrics of one cell. A missing, unreadable or invalid file only skips this
+ * cell; any other error, such as lack of memory, ends the command. */
 static enum kvr_status rescore_cell(struct work *w, const struct cell *c)
 {
     json_t *metrics, *commands;

@@ -25,8 +25,8 @@
 #include "harness/store/lock.h"
 #include "harness/store/plan.h"
 
-/* Whether a signal that requests a stop is pending. Signals are blocked here; the loop reads them
- * later. */
+/* Whether a signal that requests a stop is pending. The signals are blocked, so they stay pending
+ * until the loop reads them. */
 static bool asked_to_stop(void)
 {
     sigset_t set;
@@ -212,7 +212,8 @@ static enum kvr_status rescore(struct runner *r, const char *const *keys, int n)
     return KVR_OK;
 }
 
-/* Runs after all cells, because it opens the database for writing a second time. */
+/* Computes the metrics that finished cells lack. It runs after all cells and first closes the
+ * database, because kvr_rescore() opens the database for writing, too. */
 static enum kvr_status score_new_metrics(struct runner *r)
 {
     const char **keys;

@@ -11,8 +11,8 @@
 #include "harness/run/choose.h"
 #include "harness/run/progress.h"
 
-/* If a baseline's time changes by more than this between the beginning and the end of a timed
- * session, the session's times are noisy. */
+/* Maximum relative change of a baseline's time between the beginning and the end of a timed
+ * session. If it is exceeded, the session's times are noisy. */
 static const double max_drift = 0.02;
 
 struct kvr_job *kvr_runner_drift_due(const struct runner *r, bool cells_left)
@@ -34,7 +34,7 @@ void kvr_runner_choose_drift_job(struct runner *r)
         if (!j->cell->set.timing || j->cell->baseline != r->order[i])
             continue;
         if (j->state == KVR_WAITING) {
-            r->drift_job = NULL; /* wait until the first baseline is measured */
+            r->drift_job = NULL; /* chosen when the first baseline has been measured */
             return;
         }
         if (j->state == KVR_DONE && !r->drift_job)

@@ -18,8 +18,9 @@
 #include "harness/store/history.h"
 #include "harness/store/plan.h"
 
-/* Links with readable names are optional: a folder without link support is reported once. Probes
- * repeat rollouts that already have links. */
+/* Creates links with readable names to a cell's files. The links are optional: if the folder does
+ * not support links, this is reported once. Probes get no links, because they repeat rollouts of
+ * cells of kind `bench`. */
 static void link_by_name(struct runner *r, const struct kvr_job *j)
 {
     const struct kvr_cell *c = j->cell;
@@ -112,8 +113,9 @@ enum kvr_status kvr_runner_find_enough(struct runner *r)
     return KVR_OK;
 }
 
-/* Whether the job and the remaining drift measurements would finish within the time budget. Their
- * time is their cost times the mean time per cost so far, 0 before the first finished cell. */
+/* Whether the job and the remaining drift measurements (repeats of a baseline, runner_drift.c)
+ * would finish within the time budget. Their time is their cost (FLOP) times the mean time per FLOP
+ * of the finished cells, or 0 if no cell has finished. */
 static bool is_in_time(const struct runner *r, const struct kvr_job *j)
 {
     const double pace = r->cost_done > 0 ? (double)r->ns_done / r->cost_done : 0;
@@ -123,9 +125,9 @@ static bool is_in_time(const struct runner *r, const struct kvr_job *j)
     return r->opts->budget_s <= 0 || end < (double)r->t0_ns + 1e9 * (double)r->opts->budget_s;
 }
 
-/* Finds the first job that can start: its baseline has finished, or it has no frames to compare.
- * Cells whose baseline failed or was left out are skipped or left out, too. *out NULL: no job can
- * start now. */
+/* Finds the first waiting job whose baseline has finished, or whose cell generates no frames and so
+ * needs no baseline. If there is none, *out is NULL. On the way it skips cells whose baseline
+ * failed, and leaves out cells whose baseline was left out. */
 static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
 {
     bool enough;
@@ -149,8 +151,8 @@ static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
         }
         if (b->state == KVR_FAILED)
             KVR_TRY(skip_without_baseline(r, j, b));
-        if (b->state == KVR_LEFT_OUT) /* its time and those of its dependents are known precisely
-                                       * enough */
+        /* the stop rule holds for the baseline and all cells that need it */
+        if (b->state == KVR_LEFT_OUT)
             KVR_TRY(leave_out(r, j));
     }
     return KVR_OK;
@@ -191,8 +193,8 @@ enum kvr_status kvr_runner_fill_workers(struct runner *r)
     return KVR_OK;
 }
 
-/* Whether a failed cell is queued again, at its place in the order, because the failure may be
- * temporary. */
+/* Whether a failed cell is tried again, because the failure may be temporary. The cell keeps its
+ * position in the order. */
 static bool tries_again(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v)
 {
     if (r->signals || v->disk_full || j->tries >= r->retries.most[v->outcome])
@@ -237,7 +239,7 @@ enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_s
     } else {
         r->cost_done += j->cell->cost;
         r->ns_done += a.cell_ns;
-        if (!a.expected_frames[0]) { /* compares with an earlier repeat */
+        if (!a.expected_frames[0]) { /* the frames must equal those of an earlier repeat */
             st = kvr_store_same_frames(r->store, j->cell->rollout, j->cell->key, &r->session,
                                        same_frames);
             a.expected_frames = same_frames;

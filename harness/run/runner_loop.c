@@ -136,7 +136,8 @@ static enum kvr_status until_done(struct runner *r)
 }
 
 /* Called while another program locks the database. Running workers continue: their pipes are read
- * and their deadlines postponed. A second stop request ends the wait (returns false). */
+ * and their deadlines postponed. Returns false, which ends the wait, when a second signal requests
+ * a stop. */
 static bool wait_for_store(void *ctx, int64_t waited_ms)
 {
     enum { SAY_AFTER_MS = 5000, STEP_MS = 50 };

@@ -74,14 +74,15 @@ enum kvr_status kvr_runner_look_at_device(struct runner *r)
     return KVR_OK;
 }
 
-/* Reads what the plan needs to know about a model. text: hash of the text encoder, if the model has
- * one and a cell needs it. */
+/* Fills *out with the hashes and properties of a model that the plan uses. `text` receives the hash
+ * of the text encoder; it stays empty if the model has none or no cell needs it. */
 static enum kvr_status look_at_model(struct runner *r, struct kvr_model *m, const char *name,
                                      const char *dir, char text[KVR_SHA256_HEX],
                                      struct kvr_model_facts *out)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
-    const bool absent = kvr_model_absent(m); /* a missing model is planned as if complete */
+    /* a missing model is planned as if it had a text encoder and a decoder */
+    const bool absent = kvr_model_absent(m);
     bool there = false;
 
     *out = (struct kvr_model_facts){ .name = name,

@@ -29,7 +29,7 @@ void kvr_runner_timestamp(char out[32])
 enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j,
                                          const struct kvr_attempt *tried, struct kvr_verdict *v)
 {
-    struct kvr_attempt a = *tried; /* a copy: `now` is local to this function */
+    struct kvr_attempt a = *tried; /* a copy, because it will point to the local array `now` */
     char now[32];
 
     kvr_runner_timestamp(now);
@@ -64,7 +64,7 @@ enum kvr_status kvr_runner_store_unsupported(struct runner *r)
         if (known.found && known.outcome == o && strcmp(known.reason, j->reason) == 0)
             continue;
         if (known.found && known.outcome == KVR_OUT_OK)
-            continue; /* keeps a result from before the exclusion */
+            continue; /* an OK result from before the exclusion is kept */
         KVR_TRY(kvr_runner_store_untried(r, j, o, j->reason, &v));
         kvr_progress_say(&r->progress, "%s %s: %s: %s", j->cell->prompt->id, j->cell->label,
                          kvr_outcome_name(o), j->reason);

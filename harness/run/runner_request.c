@@ -95,7 +95,8 @@ char *kvr_runner_request(const struct runner *r, const struct kvr_job *j, bool d
     json_t *spec = json_loads(j->cell->spec, 0, NULL), *memory = NULL, *device = NULL, *o;
     char *text;
 
-    if (drift) /* a drift run is used for its rollout time only */
+    /* a drift measurement needs only the rollout's time, no frame rates */
+    if (drift)
         json_object_del(json_object_get(spec, "timing"), "fps");
     if (r->config.set.memory_mib && spec)
         memory = json_integer((json_int_t)r->config.set.memory_mib << 20);

@@ -188,7 +188,8 @@ static enum kvr_status choose(struct kvr_sandbox *s, enum kvr_sandbox_kind wante
     return KVR_OK;
 }
 
-/* Builds argv and env in one allocation: their pointers, then the text of TMPDIR. */
+/* Builds argv and env in one allocation: the pointers of argv, the pointers of env, and the string
+ * TMPDIR=FOLDER. */
 static enum kvr_status write_words(struct kvr_sandbox *s, char *const *argv, const glob_t *gpus,
                                    const char *const files[KVR_SANDBOX_FILES])
 {
@@ -269,8 +270,8 @@ void kvr_sandbox_enter(const struct kvr_sandbox *s)
     lower(RLIMIT_CPU, s->cpu_s);
     lower(RLIMIT_FSIZE, s->memory_bytes);
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
-    lower(RLIMIT_DATA, s->memory_bytes); /* the sanitizers' shadow memory of test programs exceeds
-                                          * the limit */
+    /* not with sanitizers, whose shadow memory exceeds the limit */
+    lower(RLIMIT_DATA, s->memory_bytes);
 #endif
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
     if (s->kind == KVR_SANDBOX_LANDLOCK && !kvr_sandbox_landlock(s->scratch))

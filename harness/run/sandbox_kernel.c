@@ -1,8 +1,8 @@
 /* sandbox_kernel.c - Landlock and seccomp through raw system calls, which libc does not wrap.
  *
  * Landlock (Linux 5.13) removes write access except below the allowed folders and for the named
- * devices. It covers truncate() from version 3 and sockets from version 4, so the seccomp filter
- * refuses those. */
+ * devices. It covers truncate() only from ABI version 3 and TCP sockets only from ABI version 4, so
+ * a seccomp filter refuses truncate() and all sockets except AF_UNIX. */
 #include "harness/run/sandbox.h"
 
 #include <errno.h>
@@ -26,7 +26,8 @@
 #define OUR_ARCH 0
 #endif
 
-/* Access rights of Landlock versions 2 and 3, which an older linux/landlock.h lacks. */
+/* Access rights of Landlock ABI versions 2 and 3, defined here because an older linux/landlock.h
+ * lacks them. */
 #define REFER (1ULL << 13)
 #define TRUNCATE (1ULL << 14)
 
@@ -66,7 +67,7 @@ static bool allow(int rules, const char *path, uint64_t rights)
 
 static bool keep_files(const char *scratch)
 {
-    /* Devices that store no data, and shared memory. */
+    /* Paths that remain writable: devices that store no data, shared memory and GPU devices. */
     static const char *const devices[] = { "/dev/null",
                                            "/dev/zero",
                                            "/dev/full",
@@ -103,9 +104,10 @@ static bool keep_files(const char *scratch)
 #define IF_IS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), yes, no)
 #define ANSWER(what) BPF_STMT(BPF_RET | BPF_K, (unsigned)(what))
 
-/* Installs a seccomp filter that refuses sockets. The filter compares the low 32 bits of an
- * argument: x86-64 and AArch64 are little-endian, and socket() takes an int. io_uring is refused
- * because it could open sockets past the filter. */
+/* Installs a seccomp filter that refuses truncate(), io_uring and all sockets except AF_UNIX.
+ * io_uring could open sockets without the system call socket(). LOAD(args[0]) loads the low 32 bits
+ * of the argument, because x86-64 and AArch64 are little-endian; socket() takes an int, so 32 bits
+ * suffice. */
 static bool keep_sockets(void)
 {
     static struct sock_filter code[] = {

@@ -134,8 +134,8 @@ static enum kvr_status add_measured(json_t *list, const struct kvr_metric *m,
 }
 
 /* Compares the generated frames, which follow the `given` ground-truth frames, with the ground
- * truth. The generated frames start at a chunk border, since a shorter first chunk is always among
- * the given frames. */
+ * truth. The generated frames start at a chunk border: if the first chunk is shorter than the
+ * others, all of its frames are given. */
 static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
                                  const struct kvr_score_input *in,
                                  const struct kvr_score_weights *weights)
@@ -183,7 +183,8 @@ static enum kvr_status add_metric(json_t *list, const char *name, const struct k
 
 struct command {
     const char *name, *unit;
-    json_t *scores; /* scores by required name; may be empty */
+    /* names of the required scores; empty: every score that the program prints */
+    json_t *scores;
 };
 
 static enum kvr_status add_score(json_t *list, const struct command *c, const char *score,
@@ -238,8 +239,9 @@ static enum kvr_status add_scores(json_t *list, const struct command *c, json_t 
     return KVR_OK;
 }
 
-/* Adds the score NAME.sandbox, which tells how the metric program ran. 1: sandboxed; 0: unsandboxed
- * on request; NULL with the reason: no sandbox was available. */
+/* Adds the score NAME.sandbox, which tells how the metric program ran: 1 in a sandbox, 0 without
+ * one because the user asked for none. If no sandbox was available, the score has no value, but the
+ * reason `unheld`. */
 static enum kvr_status add_held(json_t *list, const struct command *c, enum kvr_sandbox_kind wanted,
                                 const char *unheld)
 {

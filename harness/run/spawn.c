@@ -73,7 +73,8 @@ static int spawn(pid_t *pid, const int fd[KVR_LIFE_FD + 1], char **env)
     char *argv[] = { name, command, NULL };
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
-    /* Under valgrind /proc/self/exe is valgrind; tools/test/tiny-sweep.sh sets this. */
+    /* Path of the executable to start. Under valgrind, /proc/self/exe is valgrind, so
+     * tools/test/tiny-sweep.sh sets KVREEL_SELF. */
     const char *self = getenv("KVREEL_SELF");
     sigset_t none, defaults;
     int rc;
@@ -122,8 +123,9 @@ static enum kvr_status open_pipes(int p[N_PIPES][2])
     return KVR_OK;
 }
 
-/* Writes the request to the worker. A longer request than the pipe's buffer blocks until the worker
- * reads it; workers read all input before they write. */
+/* Writes the request to the worker. If the request does not fit into the pipe's buffer, write()
+ * blocks until the worker reads. There is no deadlock, because a worker reads the whole request
+ * before it writes. */
 static enum kvr_status write_request(int fd, const char *p, size_t n)
 {
     while (n > 0) {

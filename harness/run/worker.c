@@ -21,9 +21,9 @@
  *     build            identifier of this program's build, in the names of files that cells share
  *     memory_bytes     limit of the address space; absent: no limit
  *     device_bytes     limit of device memory; absent: no limit
- * A cell of kind `probe` also measures attention, and phases by pass. A request with `encode` is
- * not a cell (worker_encode.h). Answer, one JSON object on stdout: outcome, reason, status, and the
- * measurements. */
+ * A cell of kind `probe` also measures attention errors, and phase times of each forward pass. A
+ * request with the member `encode` encodes texts instead (worker_encode.h). Answer, one JSON object
+ * on stdout: outcome, reason, status, and the measurements. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -221,7 +221,7 @@ static enum kvr_status answer_device(struct kvr_worker_job *j, struct kvr_dev *d
 {
     struct kvr_device_info info;
 
-    if (kvr_dev_in_host(dev)) /* host memory is counted elsewhere */
+    if (kvr_dev_in_host(dev)) /* answer_rollout() adds host memory */
         return KVR_OK;
     KVR_TRY(kvr_dev_info(dev, &info));
     KVR_TRY(kvr_worker_add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes)));
@@ -376,8 +376,8 @@ static json_t *times_json(const int64_t *ns, int n)
     return list;
 }
 
-/* Measures the ratio of the method's time to that of BF16, after the measured rollout, so that its
- * memory is not counted. *t stays empty for a BF16 cell. */
+/* Measures the ratio of the method's time to that of BF16. It runs after the measured rollout, so
+ * that the BF16 rollouts do not affect the measured memory. *t stays empty for a BF16 cell. */
 static enum kvr_status measure_ratio(const struct kvr_worker_job *j, struct kvr_dev *dev,
                                      const struct kvr_rollout_request *req,
                                      const struct kvr_scheme *scheme, struct kvr_abba *t)
@@ -395,7 +395,7 @@ static enum kvr_status measure_ratio(const struct kvr_worker_job *j, struct kvr_
     arm.reference = reference;
     st = kvr_abba_open(t, j->set.abba);
     if (st == KVR_OK)
-        st = time_arm(&arm, false, &warm); /* the method is warm */
+        st = time_arm(&arm, false, &warm); /* warms up BF16; the method has already run */
     if (st == KVR_OK)
         st = kvr_abba_run(t, req->seed, time_arm, &arm);
     kvr_scheme_close(&reference);
@@ -419,8 +419,8 @@ static enum kvr_status answer_pixels(struct kvr_worker_job *j, int64_t ns)
                : kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer");
 }
 
-/* Decodes the latents to pixels. The network is freed first. The decoder's memory is counted
- * separately, not as the cell's. */
+/* Decodes the latents to pixels. The model's weights are freed first. The decoder uses its own
+ * device context, so that its memory is not counted as the rollout's. */
 static enum kvr_status decode_pixels(struct kvr_worker_job *j, struct kvr_dev *dev,
                                      const struct kvr_rollout_request *req,
                                      struct kvr_rollout_result *r)
@@ -745,7 +745,7 @@ static enum kvr_status run_cell(struct kvr_worker_job *j)
         .n_layers = j->set.model_layers,
         .n_steps = j->set.model_steps,
         .tune = j->set.autotune,
-        /* Files are hashed again only if their inodes or times have changed. */
+        /* The model's files are hashed again only if they differ from this stamp. */
         .stamp = json_string_value(json_object_get(j->request, "model_stamp")),
         .sha256 = j->sha256,
     };
@@ -799,8 +799,8 @@ static const char *outcome_of(const struct kvr_worker_job *j, enum kvr_status st
     }
 }
 
-/* Nothing is ever written to this pipe: it closes when the parent ends, and then this process group
- * exits. */
+/* Thread that kills this process group when the parent ends. The parent never writes to the pipe
+ * `fd`, so poll() returns only when the pipe closes, which is when the parent ends. */
 static void *wait_for_end(void *fd)
 {
     struct pollfd end = { .fd = (int)(intptr_t)fd };
@@ -811,8 +811,8 @@ static void *wait_for_end(void *fd)
     return NULL;
 }
 
-/* Requests a death signal. The parent may have died before, which the pipe shows at any time. A
- * worker started by hand has no pipe. */
+/* Starts a thread that waits for the parent's end, because the parent may have died before the
+ * death signal was requested. For a worker started by hand (no pipe) it does nothing. */
 static enum kvr_status watch_parent(void)
 {
     const char *said = getenv("KVREEL_LIFE");
@@ -835,8 +835,8 @@ static enum kvr_status watch_parent(void)
                : KVR_OK;
 }
 
-/* Disables core files: a sweep that crashes a thousand times must not fill the disk. Also ends the
- * worker when its parent dies. */
+/* Disables core files: a sweep in which a thousand workers crash must not fill the disk. Also
+ * requests a death signal (SIGKILL when the parent dies). */
 static enum kvr_status settle_in(void)
 {
     struct rlimit none = { 0, 0 };
@@ -863,7 +863,8 @@ static enum kvr_status answer_cell(struct kvr_worker_job *j)
     return run_cell(j);
 }
 
-/* Sends the answer. If memory for its text runs out, it sends the constant answer OOM_HOST. */
+/* Sends the answer. If there is no memory for the answer's JSON text, sends a constant text with
+ * outcome OOM_HOST. */
 static bool send_answer(json_t *answer, FILE *out)
 {
     static const char none[] = "{\"outcome\":\"OOM_HOST\",\"status\":\"ENOMEM\",\"reason\":\"out "

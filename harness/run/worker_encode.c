@@ -1,5 +1,5 @@
-/* worker_encode.c - encodes texts in a worker: its request, written by the parent and read by the
- * worker. */
+/* worker_encode.c - encodes texts in a worker process: the parent's functions, which send the
+ * request and wait, and the worker's functions, which read the request and encode. */
 #include "harness/run/worker_encode.h"
 
 #include <omp.h>
@@ -10,7 +10,7 @@
 #include "harness/core/json.h"
 #include "harness/run/spawn.h"
 
-enum { LOOK_MS = 100 }; /* polling interval of a silent worker */
+enum { LOOK_MS = 100 }; /* interval of checking `stopped` while the worker writes nothing */
 
 static const char where[] = "worker's request";
 

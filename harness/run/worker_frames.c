@@ -14,14 +14,16 @@
 #include "harness/run/score.h"
 
 /* Frame rates of the video files: 16 fps for decoded frames, as in Wan, and 8 fps for latent RGB
- * frames. Small frames are enlarged to about VIDEO_HEIGHT. */
+ * frames. Small frames are enlarged by the largest integer factor for which their height is at most
+ * VIDEO_HEIGHT pixels. */
 #define LATENT_FPS 8.0
 #define DECODED_FPS 16.0
 enum { VIDEO_HEIGHT = 288 };
 
 static const char where[] = KVR_WORKER_REQUEST;
 
-/* Adds an output file to the answer. The job keeps the pointer `relative` until its end. */
+/* Adds an output file to the answer. The job keeps the pointer `relative`, which must stay valid
+ * until the job ends. */
 static enum kvr_status add_artifact(struct kvr_worker_job *j, const char *kind,
                                     const char *relative)
 {
@@ -81,8 +83,8 @@ static enum kvr_status write_frames(struct kvr_worker_job *j, const struct kvr_f
     return st;
 }
 
-/* Writes the video file. The time of writing is a separate sample, which the cell's time excludes.
- */
+/* Writes the video file. The time of writing is stored as a separate timing sample and is not part
+ * of the cell's time. */
 static enum kvr_status write_video(struct kvr_worker_job *j, const struct kvr_frames *f)
 {
     const int scale = VIDEO_HEIGHT / f->height;

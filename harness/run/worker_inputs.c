@@ -74,8 +74,8 @@ enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct k
     return st;
 }
 
-/* Reads one embedding into P [text_len, text_dim]. want: the hash in the plan; NULL for an
- * embedding that does not come from a suite. */
+/* Reads one embedding into the matrix P [text_len, text_dim]. `want` is the embedding's hash in the
+ * plan, or NULL if the embedding does not come from a suite. */
 static enum kvr_status read_embedding(const json_t *source, const char *want,
                                       const struct kvr_model_config *c, float *P)
 {

@@ -8,8 +8,8 @@
 #include "harness/run/worker_metric.h"
 
 /* Finds the decoder's weights in the model's folder. For a model with random weights, writes random
- * decoder weights into the out folder. *path NULL: no decoder; `missing` has the reason. The caller
- * frees *path. */
+ * decoder weights into the out folder. If there is no decoder, *path is NULL and the text `missing`
+ * has the reason. The caller frees *path. */
 static enum kvr_status find_file(char **path, char *missing, size_t size,
                                  enum kvr_decoder_kind kind, const struct kvr_model_config *c,
                                  const char *model_dir, const char *out_dir)

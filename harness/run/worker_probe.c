@@ -1,4 +1,4 @@
-/* worker_probe.c - writes the attention errors that a probe measured as JSON rows. */
+/* worker_probe.c - writes the attention errors measured by a probe to JSON rows. */
 #include "harness/run/worker_probe.h"
 
 #include <math.h>

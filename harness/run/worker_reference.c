@@ -17,8 +17,8 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "worker: out of memory while allocating the reference rollout");
 }
 
-/* Hashes the spec without the members that do not affect the BF16 reference. A setting added later
- * is hashed, too. */
+/* Hashes the spec without the members that do not affect the BF16 reference. All other members are
+ * hashed, so a member that is added to the spec later is hashed, too. */
 static enum kvr_status hash_of(const json_t *request, const json_t *spec, char hex[KVR_SHA256_HEX])
 {
     static const char *const of_the_method[] = { "method",  "options", "parts",       "plan",
@@ -61,7 +61,8 @@ static struct extents extents_of(const struct kvr_rollout_request *req)
     return e;
 }
 
-/* False: the file is missing, or is not the expected one. */
+/* Reads the reference rollout's tensor x0. Returns false if the file is missing, or if the tensor's
+ * shape or type is wrong, or its hash is not the one stored in the file. */
 static bool read_whole(const char *path, const struct extents *e, float *x0)
 {
     struct kvr_tensor t;

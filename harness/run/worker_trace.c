@@ -10,7 +10,8 @@
 
 static const char where[] = "worker's request";
 
-/* The trace's index has the hash of every file; reading checks each. */
+/* Checks the hash of the trace's index only. The index has the hash of every file, which is checked
+ * when the file is read. */
 enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec,
                                       const json_t *request, const struct kvr_settings *set,
                                       struct kvr_replay_request *req)

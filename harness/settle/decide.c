@@ -119,7 +119,7 @@ static enum kvr_status find_methods(struct decide *d)
     return kvr_decide_path(d->sum->run.out_dir, d->name, d->sum->ledger, sizeof d->sum->ledger);
 }
 
-/* --- ledger with one claim per pair of methods ------------------------------------------ */
+/* --- ledger (YAML file of claims) with one claim per pair of methods --------------------- */
 
 enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *path, size_t size)
 {
@@ -283,12 +283,12 @@ static enum kvr_status look(struct decide *d)
     s->looks++;
     s->stopped = s->run.interrupted || s->run.limited > 0;
     s->run.limited += s->run.later;
-    /* Ends the interim analyses if this one measured no new cell, because failed cells are not run
-     * again. */
+    /* Ends the interim analyses if this one measured no new cell: the missing cells have failed and
+     * are not run again, so the next analysis would have the same data. */
     if (!d->done && s->run.ok == 0 && s->run.scored == 0 && !s->stopped)
         d->done = true;
-    /* The totals include the cells of earlier interim analyses, which kvr_run() counted as
-     * skipped. */
+    /* The totals cover all interim analyses. kvr_run() counted the cells of the earlier ones as
+     * skipped, so they are moved from `skipped` to `ok` and `failed`. */
     s->run.ok += ok;
     s->run.failed += failed;
     s->run.skipped -= ok + failed;

@@ -24,8 +24,8 @@ enum { SUITES = 8, METHODS = 128, TOGETHER = 8, PLANS = 4 };
  * about one model are measured. */
 struct plan {
     const char *model;
-    /* number of suites; minimum over the suites of the number of prompts before the first held-out
-     * prompt (with a word that the model was not trained on) */
+    /* most: number of prompts that every suite has before its first held-out prompt (with a word
+     * that the model was not trained on) */
     int n_suites, most;
     char file[SUITES][PATH_MAX]; /* path of each suite's file */
     char suite[SUITES][80];      /* name of each suite in the database */
@@ -42,7 +42,8 @@ struct settle {
     int n_plans;
     struct kvr_table *measured; /* rows of settle_prompts.sql; NULL: no database */
     int64_t begun_ns;
-    /* [n_stuck], owned ids of the claims whose last round measured no new cell */
+    /* [n_stuck] ids (owned strings) of claims whose round measured no new cell; they get no further
+     * round */
     const char **stuck;
     int n_stuck;
 };
@@ -137,8 +138,8 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, 
     return KVR_OK;
 }
 
-/* Reads the key `settle` of the ledger (YAML file of claims), which is one map or a list of maps,
- * one per model. The first map also applies to claims that name no model. */
+/* Reads the ledger (YAML file of claims): the value of its key `settle` is one map, or a list of
+ * maps, one per model. The first map also applies to claims that name no model. */
 static enum kvr_status read_plans(struct settle *s)
 {
     const struct kvr_yaml_node *n = s->l.settle;
@@ -242,7 +243,7 @@ int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most)
 }
 
 /* Returns whether more prompts can decide the claim. The claim must have no verdict yet and must
- * not compare runtimes. The ledger must configure a sweep for its model. */
+ * not compare runtimes. The ledger's key `settle` must have an entry for the claim's model. */
 static bool is_open(const struct settle *s, const struct kvr_claim *c)
 {
     if (c->hidden || c->verdict != KVR_CLAIM_OPEN || c->relation > KVR_CLAIM_SQL || !c->needs[0] ||
@@ -288,8 +289,9 @@ static double to_pay(const struct settle *s, const struct kvr_claim *c)
     return c->cost_s * fmax(0, goal_of(s, c) - c->s.n) / missing;
 }
 
-/* Chooses the open claim that needs the least CPU time. The round also includes other open claims
- * with the same settings and number of prompts that need at most 1.5 times that CPU time. */
+/* Chooses the claims of the next round. The first is the open claim (without a verdict) that needs
+ * the least CPU time. The others are open claims that need at most 1.5 times this CPU time, with
+ * the same settings and number of prompts. */
 static enum kvr_status choose_round(struct settle *s, struct round *r)
 {
     struct kvr_claim *first = NULL;
@@ -343,8 +345,8 @@ static void put_quoted(FILE *f, const char *before, const char *text, const char
     fprintf(f, "'%s", after);
 }
 
-/* Writes a scalar. It is quoted if the ledger quotes it, or if it contains special characters of
- * YAML. Numbers and ranges remain unquoted. */
+/* Writes a scalar of the ledger, in quotes if the ledger quotes it or if it contains special
+ * characters of YAML. Others, such as numbers and ranges, are written without quotes. */
 static void put_scalar(FILE *f, const struct kvr_yaml_node *n, const char *after)
 {
     if (n->quoted || strpbrk(n->text, ",[]{}:#&*!|>'\"%@`"))
@@ -524,8 +526,8 @@ static enum kvr_status judge(struct settle *s)
     return read_plans(s);
 }
 
-/* With `teacher`, runs the methods of all tested claims with teacher forcing. Otherwise, it runs
- * the methods' other variants (NAME or NAME@study). */
+/* With `teacher`, runs the methods of all tested claims with teacher forcing. Otherwise, runs their
+ * other variants: NAME@study for a method NAME, and NAME for NAME@study. */
 static enum kvr_status run_elsewhere(struct settle *s, bool teacher)
 {
     static struct round r;
