@@ -607,8 +607,9 @@ struct call {
 /* Launches the kernel. For quantized spans, CTAs 2 i and 2 i + 1 form a cluster and usually compute
  * adjacent query blocks of a head over the same KV tiles. If a head has an odd number of query
  * blocks, its last block has no neighbor: the block's CTA dequantizes both K and V, and shares no
- * tiles. If the number of unsplit or of split query blocks is odd, the launch uses no clusters,
- * because the two CTAs of a cluster would have different tile ranges. */
+ * tiles. Split-KV divides the KV tiles of some query blocks over several CTAs. If the number of
+ * divided query blocks is odd, or that of the others, some cluster would have one CTA of each kind,
+ * with different KV tiles. The launch then uses no clusters. */
 template <int FORM> static void launch_form(const struct call &c, unsigned n_blocks)
 {
     const bool even = c.list.cut.n_whole % 2 == 0 && c.list.cut.n_cut % 2 == 0;

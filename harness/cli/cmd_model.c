@@ -408,8 +408,8 @@ const struct kvr_command kvr_command_model = {
     .examples = "  kvreel model check self_forcing_dmd.pt\n"
                 "  kvreel model check Wan2.1-T2V-1.3B\n"
                 "  kvreel model check models/nano --json | jq .missing\n",
-    .details = "Supported formats are torch (.pt and .pth, zip and legacy), safetensors, their\n"
-               "index.json, and GGUF; the format is detected from the content.\n"
+    .details = "Supported formats are torch (.pt and .pth, zip and legacy), safetensors, the\n"
+               "index.json of torch or safetensors shards, and GGUF; the content decides which.\n"
                "Nothing in a file is executed. The exit code is 2 if the file is refused; the\n"
                "message gives the reason.\n",
     .args = args,

@@ -112,7 +112,7 @@ static void print(const json_t *doc)
     printf("\nin the grammar but not learnt: the model draws a blur or the nearest learnt word\n");
     print_words(words, false);
     if (json_integer_value(objects) < 2)
-        printf("  %-11s that overlap (one in front of the other)\n", "two objects");
+        printf("  %-11s one in front of the other, so that they overlap\n", "two objects");
 }
 
 static int run(const struct kvr_call *call)

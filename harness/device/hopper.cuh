@@ -341,8 +341,8 @@ static __device__ __forceinline__ void kvr_barrier_wait(uint64_t *b, unsigned pa
     while (!passed);
 }
 
-/* Waits like kvr_barrier_wait, but with cluster scope: the thread is also ordered after the
- * shared-memory accesses of threads in other blocks that have arrived. */
+/* Like kvr_barrier_wait, but the wait acquires at cluster scope: the thread then also observes what
+ * threads of the cluster's other blocks wrote to shared memory before they arrived. */
 static __device__ __forceinline__ void kvr_barrier_wait_cluster(uint64_t *b, unsigned parity)
 {
     unsigned passed;

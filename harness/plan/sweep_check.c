@@ -183,12 +183,13 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
         snprintf(why, n, "on_switch %s, shot_offset %d: a trace has no shots; omit both",
                  p->set.on_switch, p->set.shot_offset);
     else if (strcmp(p->set.decoder, "vae") != 0)
-        snprintf(why, n, "decoder %s: a trace has no latents to decode", p->set.decoder);
+        snprintf(why, n, "decoder %s: a trace has no latents to decode; omit decoder",
+                 p->set.decoder);
     else if (strcmp(p->set.decoder_compute, "f32") != 0 || p->set.overlap_decode)
         snprintf(why, n, "decoder_compute %s, overlap_decode %s: a trace has no latents to decode",
                  p->set.decoder_compute, p->set.overlap_decode ? "true" : "false");
     else if (strcmp(p->set.compute, "f32") != 0)
-        snprintf(why, n, "compute %s: a trace has no linear layers", p->set.compute);
+        snprintf(why, n, "compute %s: a trace has no linear layers; omit compute", p->set.compute);
     else if (p->set.jitter)
         snprintf(why, n, "jitter %d: a trace has no noise; omit jitter", p->set.jitter);
     else if (strcmp(p->set.device, "cpu") != 0 &&

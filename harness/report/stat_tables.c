@@ -221,7 +221,7 @@ struct method {
     struct kvr_sequence gain;
     double log_e;
     bool rejected;
-    double holm;   /* c.p, Holm-adjusted over all methods of the table */
+    double holm; /* c.p, Holm-adjusted over all methods of the table */
     /* 1 - one-sided p-value (p_above in pairs.h) for being better than the table's next row */
     double p_next;
     int group;

@@ -41,9 +41,11 @@ static const struct kvr_opt options[] = {
         struct spatial_opts, var, 0.02, 0, 1e30,
         "variance over frames of the mean |V| of a position, above which it is foreground"),
     KVR_OPT_FLOAT(struct spatial_opts, min, 0.45, 0, 1,
-                  "for mode=hybrid: smallest foreground share for which `var` decides"),
-    KVR_OPT_FLOAT(struct spatial_opts, max, 0.85, 0, 1,
-                  "for mode=hybrid: largest foreground share for which `var` decides"),
+                  "for mode=hybrid: if a smaller share of positions is above `var`, `target` "
+                  "applies instead"),
+    KVR_OPT_FLOAT(
+        struct spatial_opts, max, 0.85, 0, 1,
+        "for mode=hybrid: if a larger share of positions is above `var`, `target` applies instead"),
     KVR_OPT_FLOAT(
         struct spatial_opts, target, 0.65, 0, 1,
         "for mode=topk, and hybrid outside min..max: share of positions in the foreground"),

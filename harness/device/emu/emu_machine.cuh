@@ -236,7 +236,8 @@ struct kvr_stream {
     struct kvr_capture capture;
     struct kvr_graph *graph; /* the graph that the stream is capturing */
     struct kvr_tickets tickets;
-    int64_t *marks; /* [max_marks] times of the timing events in ns, indexed by kvr_ticket_slot() */
+    int64_t *marks; /* when each timing event occurred, in ns; array of max_marks elements,
+                     * indexed by kvr_ticket_slot() */
     int64_t max_marks;
     /* Serial number of the running block, and serial number of the first block of the running
      * launch. */

@@ -101,8 +101,8 @@ enum kvr_status kvr_sheet_write(const char *path, const struct kvr_sheet_row *ro
     n = (size_t)l.canvas.width * (size_t)l.canvas.height * 3;
     l.canvas.rgb = malloc(n);
     if (!l.canvas.rgb)
-        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating a sheet of %zu bytes", path,
-                        n);
+        return kvr_fail(KVR_ENOMEM,
+                        "%s: out of memory while allocating a contact sheet of %zu bytes", path, n);
     memset(l.canvas.rgb, paper, n);
     for (int i = 0; i < n_rows; i++)
         draw_row(&l, GAP + i * (2 * l.strip + l.cell_h + GAP), &rows[i]);

@@ -374,7 +374,8 @@ static enum kvr_status rebuild_tensor(struct machine *m, uint32_t args)
     uint32_t a[7], n = nodes[args].n;
 
     if (n < 6 || n > 7 || !items_of(m, args, a, n))
-        return refuse(m, "a tensor has %u arguments, need a tuple of 6 or 7", n);
+        return refuse(m, "_rebuild_tensor_v2 is called with %u arguments, need a tuple of 6 or 7",
+                      n);
     if (nodes[a[0]].kind != KVR_PK_STORAGE || nodes[a[1]].kind != KVR_PK_INT ||
         !is_ints(m, &nodes[a[2]]) || !is_ints(m, &nodes[a[3]]) || nodes[a[4]].kind != KVR_PK_BOOL ||
         !is_empty_dict(&nodes[a[5]]))

@@ -4,8 +4,9 @@
  * The function kvr_plot() draws these figures by name, like the figures of plots.c, and writes
  * NAME.tsv, NAME.gp and pictures. A curve's colour encodes the method family. With more than 12
  * methods (24 if the figure has a legend), labels are limited to BF16 and at most 11 methods on the
- * Pareto front of SSIM and compression ratio. Without a front, 11 methods with evenly spaced ranks
- * are labelled. The curves of other methods are thin and pale. */
+ * Pareto front of SSIM and compression ratio. Without a front, the methods are ranked by their mean
+ * value, and 11 methods with evenly spaced ranks are labelled. The curves of other methods are thin
+ * and pale. */
 #ifndef KVR_PLOT_CURVES_H
 #define KVR_PLOT_CURVES_H
 

@@ -473,12 +473,11 @@ static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
 
         px[i] = kvr_fig_px(&f->x, p->x, f->at.left, f->at.right);
         py[i] = kvr_fig_px(&f->y, p->y, f->at.bottom, f->at.top);
-        f->label[i] =
-            (struct kvr_label){ .x = px[i],
-                                .y = py[i],
-                                /* includes a gap to the next label in the same row */
-                                .width =
-                                    f->at.label * kvr_px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
+        f->label[i] = (struct kvr_label){ .x = px[i],
+                                          .y = py[i],
+                                          /* includes a gap to the next label in the same row */
+                                          .width = f->at.label * kvr_px_per_pt *
+                                                   (kvr_fig_ems(p->text) + 0.7) };
         field->n_bars += add_bars(f, p, px[i], py[i], &bars[field->n_bars]);
         if (!p->corner)
             continue;

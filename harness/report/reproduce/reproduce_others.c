@@ -70,7 +70,8 @@ static enum kvr_status add_bias_cell(struct kvr_repro *r, const struct kvr_table
                                                   : "no database given; add --db FILE";
     } else {
         out.verdict = KVR_VERDICT_NOT_COMPARABLE;
-        out.reason = "other model and prompts: compare only the gains of corrections";
+        out.reason = "the paper uses another model and other prompts; compare only how much a "
+                     "correction improves";
     }
     return kvr_repro_add(r, &out);
 }

@@ -100,8 +100,8 @@ const char *kvr_trace_dir(const struct kvr_trace *t);
 const char *kvr_trace_sha256(const struct kvr_trace *t);
 
 /* Reads a JSON document in the format of index.json. `where` names the document in error messages.
- * The strings in *out are owned by `doc`; kvr_trace_info_free frees only `pass`. After an error
- * there is nothing to free. */
+ * The strings in *out are owned by `doc`. Call kvr_trace_info_free() afterwards, which frees the
+ * array out->pass. After an error there is nothing to free. */
 enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *doc,
                                     const char *where);
 void kvr_trace_info_free(struct kvr_trace_info *i);

@@ -412,7 +412,8 @@ candidate_of(kvr_global<const struct candidate> candidates, int64_t span, int li
     return k;
 }
 
-/* Counts the `above` and the `tied` elements of every span. Each warp processes one span. */
+/* Counts in every span the elements whose magnitude bits exceed choice.above (`above`) or equal it
+ * (`tied`). Each warp processes one span. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_count(int64_t n, int64_t spans, kvr_global<const float> x,
                   kvr_global<const struct choice> choice,
