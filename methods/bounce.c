@@ -38,8 +38,9 @@ static enum kvr_status fetch_list(const struct kvr_stage_job *job, struct kvr_st
     return KVR_OK;
 }
 
-/* Copies a stage's encoded bytes to the device. Allocates the device buffer if there is none, which
- * is the case for EXACT stages. */
+/* Copies a stage's encoded bytes to the device. Allocates the device buffer if there is none: the
+ * buffers of an EXACT stage are not allocated earlier, because their size depends on the number of
+ * outliers. */
 static enum kvr_status send(struct kvr_dev *dev, const struct kvr_buf *from, struct kvr_buf *to)
 {
     if (!to->p)
@@ -53,7 +54,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, struct kvr_dev *d
 {
     KVR_TRY(kvr_dev_sync(dev)); /* reports errors of earlier kernel launches */
     KVR_TRY(fetch(copy, dev, KVR_MEM_SCRATCH, x, n_bytes));
-    if (out->codes.p || out->meta.p) { /* false for EXACT stages, which allocate buffers */
+    if (out->codes.p || out->meta.p) { /* false for EXACT stages, whose encode() allocates these */
         KVR_TRY(kvr_buf_alloc(&host->codes, job->dev, KVR_MEM_KV, out->codes.n_bytes));
         KVR_TRY(kvr_buf_alloc(&host->meta, job->dev, KVR_MEM_META, out->meta.n_bytes));
     }

@@ -76,7 +76,7 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     return KVR_OK;
 }
 
-/* Returns the job of stage i as if it were the codec's first stage. */
+/* Returns the job (arguments) for functions of stage i as if it were the codec's first stage. */
 static struct kvr_stage_job bare_job(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                      const struct kvr_block_shape *shape)
 {
@@ -122,8 +122,8 @@ bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *s
     return false;
 }
 
-/* Returns the layout of stage i for a minimal block; only fields that do not depend on the block's
- * shape are valid. */
+/* Returns the layout of stage i for a dummy block of 0 tokens, 1 head and 1 channel. Fields of the
+ * layout that depend on the block's shape are not valid. */
 static struct kvr_layout any_layout(const struct kvr_codec *c, int i)
 {
     struct kvr_layout l;
@@ -347,9 +347,9 @@ static int n_grids(const struct kvr_codec *c, int end)
     return n;
 }
 
-/* Returns the job of stage i. The option compute=bf16 affects only how the first grid fits its
- * scales and zero points, as in the study. The second grid encodes an FP32 residual. The decoded
- * values of both grids are added in FP32, and their sum is rounded once. */
+/* Returns the job for functions of stage i. The option compute=bf16 affects only how the first grid
+ * fits its scales and zero points, as in the study. The second grid encodes an FP32 residual. The
+ * decoded values of both grids are added in FP32, and their sum is rounded to BF16. */
 static struct kvr_stage_job job_of(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                    const struct kvr_block_shape *shape)
 {
@@ -388,8 +388,8 @@ static bool in_host(const struct kvr_dev *dev)
     return !dev || kvr_dev_in_host(dev);
 }
 
-/* Returns the stage's functions for job->dev. Returns NULL if the stage has none for this backend;
- * its data is then copied to the host and back. */
+/* Returns the stage's functions for the backend of job->dev. Returns NULL if there are none; the
+ * CPU functions then process a host copy of the values (bounce.h). */
 static const struct kvr_stage_ops *ops_of(const struct kvr_stage_job *job)
 {
     const struct kvr_stage_ops *const tables[KVR_N_BACKENDS] = {
@@ -457,7 +457,7 @@ static void decode_stage(const struct kvr_stage_job *job, const struct kvr_stage
         kvr_bounce_decode(job, in, t0, n, h0, nh, mode, out);
 }
 
-/* Allocates the buffers of a stage whose size is known in advance. */
+/* Allocates a stage's buffers, unless their size depends on the values to encode. */
 static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_stage_data *out)
 {
     const struct kvr_layout l = kvr_stage_layout(job);
@@ -500,8 +500,8 @@ static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
     return out->n > 0 && out->n + rotate <= 2;
 }
 
-/* Returns whether a fused chain is faster than separate stages. This requires two stages: two
- * grids, or a transform and a grid. */
+/* Returns whether a fused chain is faster than separate stages. It is faster if it has two stages:
+ * two grids, or a transform and a grid. */
 static bool worth_chaining(const struct kvr_grid_chain *chain)
 {
     return chain->n + chain->rotate == 2;
@@ -534,7 +534,7 @@ static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
     KVR_TRY(alloc_chain(first, &chain, out, data));
     *done = kvr_block_encode_chain(out->dev, &chain, x, data);
     for (int i = first; x->bf16 && !*done && i < c->n_stages;
-         i++) { /* free the buffers, because a second attempt in F32 allocates them again */
+         i++) { /* free the buffers: the caller converts x to F32 and allocates them again */
         kvr_buf_free(&out->stage[i].codes);
         kvr_buf_free(&out->stage[i].meta);
     }
@@ -722,9 +722,9 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
     return st;
 }
 
-/* Sets data[] to the encoded buffers of the grids of the chain that begins at stage `first`. Sets
- * the chain's decoding arithmetic: FP32 for two grids, whose sum is rounded once if
- * compute=bf16. */
+/* Sets data[] to the encoded buffers of the grids of the chain that begins at stage `first`.
+ * Selects the chain's decoding arithmetic: two grids are decoded in FP32, and compute=bf16 rounds
+ * only their sum. */
 static void chain_to_decode(const struct kvr_packed *p, int first, struct kvr_grid_chain *chain,
                             const struct kvr_stage_data *data[2])
 {
@@ -830,8 +830,8 @@ bool kvr_codec_is_bf16(const struct kvr_codec *c)
     return kvr_codec_is_raw(c) && any_layout(c, 0).type == KVR_BF16;
 }
 
-/* Returns 1 if the first stage stores outliers exactly, else 0. This is the index of the first
- * stage of the chain; the outliers overwrite its decoded values. */
+/* Returns the index of the first stage after a stage that stores outliers, which overwrite the
+ * decoded values of later stages: 1 if the first stage stores outliers, else 0. */
 static int after_entries(const struct kvr_codec *c)
 {
     return c->n_stages > 1 && any_layout(c, 0).form == KVR_FORM_ENTRIES;
@@ -873,20 +873,20 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->kind ==
-            KVR_STAGE_TRANSFORM) /* the inverse transform spreads exact outliers over all
+            KVR_STAGE_TRANSFORM) /* in transformed space, outliers of earlier stages are not single
                                   * channels */
             *out = (struct kvr_coding_noise){ .rotated = true };
         exact = exact || job.stage->kind == KVR_STAGE_EXACT;
         if (job.stage->noise && (job.stage->kind == KVR_STAGE_EXACT || i == last))
             job.stage->noise(&job, &p->stage[i], out);
     }
-    for (int i = 0; i < last; i++) { /* add the errors of SHIFT stages to the grid's error */
+    for (int i = 0; i < last; i++) { /* SHIFT stages adapt the grid's error model */
         const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)
             job.stage->noise(&job, &p->stage[i], out);
     }
-    if (out->rope_rotated && exact) /* no noise model covers a RoPE pair with one exact channel */
+    if (out->rope_rotated && exact) /* no error model if one channel of a RoPE pair is exact */
         out->kind = KVR_NOISE_MEASURED;
 }
 

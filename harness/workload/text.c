@@ -25,7 +25,7 @@ struct walk {
     int n, width;                /* number of tokens of the text; of values in a token's keys */
     int held;                    /* number of committed tokens */
     int n_chunks, done;          /* number of chunks to score; of chunks scored so far */
-    int64_t t0_ns, unclocked_ns; /* unclocked: time of scoring, excluded from results */
+    int64_t t0_ns, unclocked_ns; /* t0_ns: start; unclocked_ns: time of scoring, not reported */
     kvr_progress_fn *progress;
     void *progress_ctx;
 };
@@ -42,8 +42,8 @@ int kvr_text_bins(const struct kvr_text_request *req, int n, int prefix[KVR_TEXT
     return bins;
 }
 
-/* Returns the end of the bin (a range of prefix lengths) that begins at `prefix`. Its chunks begin
- * at tokens [prefix, end). */
+/* A bin is a range of prefix lengths. Returns the end of the bin that begins at `prefix`: the first
+ * tokens of its chunks are in [prefix, end). */
 static int end_of(const struct kvr_text_request *req, int prefix)
 {
     return req->scored < prefix ? prefix + req->scored : 2 * prefix;

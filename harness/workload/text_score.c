@@ -22,12 +22,13 @@ static double log_sum(const float *x, int n, int *top)
         }
     for (int i = 0; i < n; i++)
         sum += (double)expf(x[i] - most);
-    // cppcheck-suppress invalidFunctionArg ; the largest term alone is 1
+    // cppcheck-suppress invalidFunctionArg ; sum >= 1: the largest logit adds exp(0)
     return most + log(sum);
 }
 
-/* KL(p || softmax(x)) = sum_v p(v) (r_v - x_v) - (log Z_r - log Z_x), with p = softmax(r).
- * log_x is log Z_x, the log of sum_v exp(x_v). *top: index of the largest r. */
+/* Returns the KL divergence from p = softmax(r) to softmax(x), where r are the teacher's logits and
+ * x the method's: sum_v p(v) (r_v - x_v) - (log Z_r - log Z_x), with Z_r = sum_v exp(r_v). The
+ * argument log_x is log Z_x. *top receives the index of the largest r_v. */
 static double divergence(const float *r, const float *x, double log_x, int n, int *top)
 {
     float most = r[0];
@@ -45,7 +46,7 @@ static double divergence(const float *r, const float *x, double log_x, int n, in
         sum += e;
         weighed += e * ((double)r[i] - (double)x[i]);
     }
-    // cppcheck-suppress invalidFunctionArg ; as above
+    // cppcheck-suppress invalidFunctionArg ; sum >= 1, as in log_sum()
     return weighed / sum - (most + log(sum) - log_x);
 }
 

@@ -1,5 +1,6 @@
-/* text_teacher.c - reads a text's token ids, and computes the teacher: the BF16 keys, values and
- * hidden states of all tokens, with which methods are compared. */
+/* text_teacher.c - reads a text's token ids, and computes the teacher: the keys and values in BF16
+ * and the hidden states in F32 of all tokens. The KV cache of a method encodes these keys and
+ * values. The method's logits are compared with the logits of these hidden states. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

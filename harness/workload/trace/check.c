@@ -10,7 +10,8 @@
 
 enum { PIECE = 4096, MAX_POSITION = 1 << 24 };
 
-/* Fails because of the value x, which is not finite, and reports its token, head and channel. */
+/* Returns KVR_ENAN with a message that names the token, head and channel of the value x, which is
+ * not finite. */
 static enum kvr_status bad_value(const struct kvr_trace_call *c, const char *name,
                                  const struct kvr_tensor *t, int64_t at, double x)
 {
@@ -99,7 +100,7 @@ static enum kvr_status same_positions(struct seen *s, const struct kvr_trace_cal
         memcpy(s->position, c->position.data, bytes);
         s->chunk = chunk;
     }
-    assert(s->position); /* s->chunk is -1 only before the first call */
+    assert(s->position); /* set by the first call, when s->chunk is -1 */
     if (memcmp(s->position, c->position.data, bytes) == 0)
         return KVR_OK;
     have = c->position.data;
@@ -150,8 +151,8 @@ static bool is_known_tensor(const struct kvr_trace_info *i, const char *name)
     return false;
 }
 
-/* Fails because of an unexpected file in the trace's folder. Control characters of its name are not
- * printed, because a terminal would interpret them. */
+/* Returns KVR_EFORMAT because the index does not list the file `name`. The message shows control
+ * characters of the name as '?', because a terminal would interpret them. */
 static enum kvr_status fail_stranger(const char *dir, const char *name)
 {
     char shown[100];

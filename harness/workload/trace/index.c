@@ -141,7 +141,8 @@ static enum kvr_status read_hashes(struct kvr_trace_pass *p, const json_t *o, in
     return KVR_OK;
 }
 
-/* Checks that pass p may follow the pass `before`; NULL: p is the trace's first pass. */
+/* Checks that the chunk, the pass index and the number of frames of pass p may follow those of the
+ * pass `before`. If p is the trace's first pass, `before` is NULL. */
 static enum kvr_status check_order(const struct kvr_trace_pass *p,
                                    const struct kvr_trace_pass *before,
                                    const struct kvr_trace_layout *l, const char *where)

@@ -1,8 +1,8 @@
 /* cells.c - the stages `ints`, `floats`, `gauss` and `iq4_nl`: options, layout and CPU loops. The
  * arithmetic is in cells.h, the kernels in cells_cuda.cu.
  *
- * The formats define their own arithmetic, so compute=bf16 has no effect. The study's variant and
- * the intended variant are the same. */
+ * The formats define their own arithmetic, so compute=bf16 has no effect. The intended reading and
+ * the study reading (grid.h) do not differ. */
 #include "methods/codecs/cells/cells.h"
 
 #include <string.h>
@@ -336,10 +336,10 @@ static bool has_steps(const struct cells *c)
            !(c->quantile < 1);
 }
 
-/* For floating-point elements, the quantization step is proportional to the value. Averaged over a
- * log-uniform mantissa, the squared relative step is 3 / (8 ln 2) times the square of 2^-(mantissa
- * bits). Formats with clamped extremes or non-uniform levels have no such model, and their error
- * must be measured. */
+/* For floating-point elements, the quantization step is proportional to the value. For values with
+ * a log-uniformly distributed mantissa, the mean of (step / value)^2 is 3 / (8 ln 2) 2^(-2 n) with
+ * n mantissa bits. Formats with clamped extremes or non-uniform levels have no such model, and
+ * their error must be measured. */
 static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out)
 {

@@ -3,8 +3,8 @@
  *
  * DeltaQuant (CVPR 2026) quantizes activations in this way, with 8-bit means and 4-bit differences
  * in cubes of 4 x 1 x 4 and 4 x 2 x 8 tokens. For chunks of 3 frames of 30 x 52 tokens, the default
- * cubes are 3 x 2 x 4 tokens, so the means cost 1/3 bit per element. The mean is rounded to E4M3
- * before it is subtracted, so that decoding adds exactly the same value. */
+ * cubes are 3 x 2 x 4 tokens. One 8-bit mean per 24 elements costs 1/3 bit per element. The mean is
+ * rounded to E4M3 before it is subtracted, so that decoding adds exactly the same value. */
 #include "methods/codecs/cube/cube.h"
 
 #include "methods/kernels/rope.h"

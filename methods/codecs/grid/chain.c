@@ -20,8 +20,8 @@ struct tiling {
 struct chain {
     const struct kvr_grid_chain *c;
     struct kvr_grid_block block[2];
-    struct kvr_grid_block residual; /* block[0] with F32 arithmetic, which decodes the first grid to
-                                     * subtract it */
+    struct kvr_grid_block residual; /* like block[0], but with F32 arithmetic: decodes the
+                                     * first grid's values, which are subtracted from x */
     const struct kvr_fwht_kernels *walsh;
     const struct kvr_grid_encoders *encode;
     const struct kvr_grid_decoders *decode;
@@ -115,8 +115,9 @@ static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, c
         }
 }
 
-/* Returns the index of the first entry of s->at that is at least `element`, or s->n. The galloping
- * search starts at entry i, because a row of a tile has few entries. */
+/* Returns the index of the first entry of s->at that is at least `element`, or s->n. The search
+ * starts at entry i and doubles its steps, because the result is usually only a few entries
+ * later. */
 static int64_t first_from(const struct kvr_instead *s, int64_t i, int64_t element)
 {
     int64_t n = 1;
@@ -147,8 +148,9 @@ static void rotate_rows(const struct chain *k, float *y, const float *x, int64_t
     k->walsh->rows(y, x, n / d, d, k->c->rotate_compute == KVR_COMPUTE_BF16);
 }
 
-/* Loads tokens [w->t0, t1) of a tile in F32, with outliers replaced, and transforms them if the
- * chain has a transform. If `fetch`, also prefetches the tile of the following tokens. */
+/* Copies tokens [w->t0, t1) of tile w to `tile` as F32 values. Replaces the outliers, and
+ * transforms the values if the chain has a transform. If `fetch`, also prefetches the tile of the
+ * following tokens. */
 static void load_tile(const struct chain *k, const struct tile *w, int64_t t1, bool fetch,
                       float *tile)
 {
@@ -196,15 +198,17 @@ static bool is_narrow(const struct chain *k)
            (!along && k->c->rotate_compute == KVR_COMPUTE_F32 && (d == 64 || d == 128));
 }
 
-/* The position in the list of replaced outliers after each row of the tile that the thread encoded
- * last. The next tile usually continues the same rows, so its search starts at these positions. */
+/* For the tile that the thread encoded last: its first token t0, the channel c after its last one,
+ * and per row, the index in k->instead of the first outlier after the row. The next tile usually
+ * continues the same rows, so its searches start at these indices. */
 struct ends {
     int64_t t0, c;
     int64_t at[MAX_TILE_TOKENS];
 };
 
-/* Sets *out to the tile's BF16 values. If the block has replaced outliers, the values are copied to
- * `copy` and replaced there. Returns false if a replacement value is not a BF16 number. */
+/* Sets *out to the tile's BF16 values. If the block has outliers, *out refers to `copy`, which
+ * receives the values with outliers replaced. Returns false if a replacement value is not a BF16
+ * number. */
 static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *copy,
                         struct ends *ends, struct kvr_narrow_rows *out)
 {
@@ -276,7 +280,7 @@ static void encode_wide(const struct chain *k, const struct tile *w, const struc
     const bool keep_residual =
         k->c->n == 2 && n_tok == w->end && k->encode->returns_residual(first, w->width);
 
-    if (keep_residual && !k->x->bf16 && !k->instead->n) { /* encode the rows of x without a copy */
+    if (keep_residual && !k->x->bf16 && !k->instead->n) { /* x is encoded as is, without a copy */
         encode_grid(k, first, w, next, (const float *)(const void *)values_at(k, w->t0, w->c0),
                     first->channels, tile);
     } else {

@@ -123,8 +123,7 @@ void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
     const struct kvr_grid_block block = kvr_grid_block_of(g, job, in);
     const int64_t c0 = (int64_t)h0 * job->shape.head_dim;
     const int64_t width = (int64_t)nh * job->shape.head_dim;
-    /* Threads divide the tokens at group boundaries, so that only one thread loads a group's
-     * scale. */
+    /* Each thread decodes complete groups, so that the scales of a group are loaded only once. */
     const int64_t cut = g->axis == KVR_AXIS_TOKENS ? g->group : KVR_GRID_ROWS;
     const int64_t first = t0 / cut, last = (t0 + n - 1) / cut;
 
@@ -259,7 +258,9 @@ const struct kvr_stage kvr_stage_asym = {
     .opts_size = sizeof(struct grid_opts),
     .variant = &asymmetric,
     .deterministic = true,
-    .idempotent = false, /* if the range is far from 0, rounding its minimum to FP16 changes it */
+    /* The minimum is rounded down to FP16. If no value then has code 0, the decoded values have a
+     * smaller range, and encoding them again changes the scale. */
+    .idempotent = false,
     .check = check,
     .layout = layout,
     .noise = noise,

@@ -30,8 +30,8 @@ static void load_dequant_params(const struct kvr_grid_block *b, int64_t at, int 
         kvr_to_f32(b->study ? v->z : v->off, b->scales + b->n_groups + at, KVR_F16, (size_t)n);
 }
 
-/* Where the codes of a token's channels are: one byte per channel from p on, with the code at bits
- * `shift` and up, masked by `mask`. The other bits belong to other tokens. */
+/* Location of the codes of one token: channel i has the code (p[i] >> shift) & mask. The other bits
+ * of p[i] belong to other tokens. */
 struct code_row {
     const uint8_t *p;
     int shift;
@@ -146,15 +146,16 @@ static inline __attribute__((always_inline)) void row(float *out, struct code_ro
         some_row(out, r, n, v, first, along, false, KVR_DECODE_SUB);
 }
 
-/* Where and how to dequantize a block: `width` channels from c0 on, into output rows that are
- * `stride` floats apart. */
+/* Parameters of dequantization: channels [c0, c0 + width) of block b are stored in output rows,
+ * added to them or subtracted from them, as `mode` says. Output rows are `stride` floats apart. */
 struct part {
     const struct kvr_grid_block *b;
     int64_t c0, width, stride;
     enum kvr_decode_mode mode;
 };
 
-/* Dequantizes tokens [t0, end), which for each channel belong to one group (axis=tokens). */
+/* Dequantizes tokens [t0, end) of a grid with axis=tokens. In every channel, these tokens must
+ * belong to the same group. */
 static void decode_block(const struct part *d, int64_t t0, int64_t end, float *out)
 {
     uint8_t scratch[STRIP];
@@ -170,7 +171,7 @@ static void decode_block(const struct part *d, int64_t t0, int64_t end, float *o
     }
 }
 
-/* Dequantizes one token whose groups are runs of channels, or the whole token. */
+/* Dequantizes one token of a grid with axis=channels or axis=token. */
 static void decode_token(const struct part *d, int64_t t, float *out)
 {
     const int64_t channels = d->b->channels, end = d->c0 + d->width;

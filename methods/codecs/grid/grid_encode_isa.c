@@ -1,20 +1,23 @@
 /* grid_encode_isa.c - quantization: computes the range of every group, its scale (grid_fit.h) and
  * the codes of its elements.
  *
- * In the intended variant with F32 arithmetic, the vector loops quantize without a division. Let v
- * be an element, minus the group's minimum for `asym`, s the scale, and y an approximation of 1/s
- * within 2 ulp. They compute
+ * In the intended reading (grid.h) with F32 arithmetic, the vector loops quantize without a
+ * division. Let v be an element, minus the group's minimum for `asym`, s the scale, and y an
+ * approximation of 1/s within 2 ulp. The loops compute
  *
  *     q0 = v y,   r = v - q0 s,   q = q0 + r y
  *
- * where q is the correctly rounded quotient v/s, so the code is that of a division. Proof: s is an
- * FP16 number with 11 significand bits. The error of q0 is at most 5 ulp, so r has at most 15 bits
- * and one FMA computes it exactly. Before its final rounding, q differs from v/s by at most 5 2^-21
- * ulp. The rounded results could differ only if v/s were that close to a midpoint m of two adjacent
- * floats. Such a midpoint has 25 bits. The difference v - m s is a multiple of the last place of m
- * s. It is not 0, because m s has at least 25 bits and v has 24. Therefore v/s is at least 2^-12
- * ulp away from m. If r underflows, |v/s| is far below 1/2, and the code is that of 0. The product
- * q0 cannot overflow, because a group with values beyond FP16 has the scale 65504. */
+ * with one FMA each for r and q. The result q is the correctly rounded quotient v/s, so the code is
+ * the same as with a division. Proof: s is an FP16 number with 11 significand bits. The error of q0
+ * is at most 5 ulp of v/s, so r has at most 15 significant bits and one FMA computes it exactly.
+ * Before its final rounding, q differs from v/s by at most 5 2^-21 ulp, because y has a relative
+ * error of at most 2^-21. The rounded results could differ only if v/s were that close to a
+ * midpoint m of two adjacent floats. Such a midpoint has 25 significant bits, and its lowest bit is
+ * 1/2 ulp. The difference v - m s is a multiple of 1/2 ulp times the lowest bit of s. It is not 0,
+ * because m s has at least 25 significant bits and v has 24. Since |s| is less than 2^11 times its
+ * lowest bit, v/s is at least 2^-12 ulp away from m. If r underflows, |v/s| is far below 1/2, and
+ * the code is that of 0. The product q0 cannot overflow: |y| is at most 2^24, and a group with
+ * values beyond the range of FP16 has the scale 65504. */
 #include <assert.h>
 #include <string.h>
 
@@ -24,7 +27,8 @@
 
 enum { STRIP = KVR_GRID_STRIP, ROWS = KVR_GRID_ROWS };
 
-/* The zeros with which the study's variant pads a block to complete groups. */
+/* Values of the missing rows of an incomplete group, which the study reading pads with zeros
+ * (grid.h). */
 static const float padding[STRIP];
 
 static float post_of(const struct kvr_grid *g)
@@ -35,9 +39,11 @@ static float post_of(const struct kvr_grid *g)
 /* ---- ranges ---------------------------------------------------------------------------- */
 
 #ifdef KVR_SIMD
-/* For k vectors of columns from column c on, computes over n rows the largest bit pattern as a
- * signed integer (r->high) and as an unsigned integer (r->low). The pointer x is at column c of the
- * first row. Prefetches the odd rows of the next tile; code_bytes() prefetches the even rows. */
+/* For each of k VL columns from column c on, computes the largest bit pattern of n floats, compared
+ * as signed integers (r->high) and as unsigned integers (r->low). In a column with values of both
+ * signs, these are the maximum and the minimum. The pointer x is at column c of the first row.
+ * Prefetches the odd rows of the tile at `prefetch`, which is encoded next; code_bytes() prefetches
+ * the even rows. */
 static inline __attribute__((always_inline)) void
 bit_extremes(struct groups *restrict r, const float *restrict x, int64_t stride, int n, int c,
              int k, const struct kvr_grid_prefetch *prefetch)
@@ -95,11 +101,12 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
 /* Computes the minimum and maximum of m columns over n rows by comparing the bits of floats as
  * integers. If a column has a positive element, its maximum has the largest bits as a signed
  * integer. If a column has a negative element, its minimum has the largest bits as an unsigned
- * integer. Most columns have elements of both signs. The number m is a multiple of VL. */
+ * integer. Few columns lack one of the signs; range_of_one_sign() corrects their results. The
+ * number m is a multiple of VL. */
 static void range_of_vectors(struct groups *restrict r, const float *restrict x, int64_t stride,
                              int n, int m, const struct kvr_grid_prefetch *prefetch)
 {
-    enum { SIDE = 4 }; /* vectors processed together, to hide latency */
+    enum { SIDE = 4 }; /* vectors per call, whose independent maxima hide latency */
     int at = 0;
 
     for (; at + SIDE * VL <= m; at += SIDE * VL)
@@ -141,8 +148,8 @@ static void range_across(struct groups *restrict r, const float *restrict x, int
 }
 
 #ifdef KVR_SIMD
-/* Computes the range of n contiguous values by their bits, as range_of_vectors() does. The number n
- * is a positive multiple of VL. */
+/* Computes the range of n contiguous values by comparing their bits as integers, as
+ * range_of_vectors() does. The number n is a positive multiple of VL. */
 static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 {
     vi most[2], most_bits[2];
@@ -256,7 +263,7 @@ struct rows {
     int64_t stride;
     float *residual; /* receives x minus the decoded values, or is NULL */
     int64_t residual_stride;
-    int n_valid, n; /* number of rows of x; number of rows including the study's padding */
+    int n_valid, n; /* number of rows of x; the same plus the study reading's rows of zeros */
     int first, groups_per_row, width;
     bool along;
     const struct kvr_grid_prefetch *prefetch; /* not NULL if groups are columns */
@@ -299,7 +306,8 @@ struct variant {
     bool clip; /* quotients may exceed the range of codes and must be clamped */
 };
 
-/* Scales s, reciprocals y of scales, and minima m of a vector of groups. */
+/* Scales s, their reciprocals y, and minima m of the groups to which the elements of a vector
+ * belong. */
 struct encode_params {
     vf s, y, m;
 };
@@ -322,9 +330,10 @@ residual_of(vf x, vi code, const struct encode_params *k, struct variant variant
     return v_sub(x, v_add(v_mul(v_of_int(code), k->s), variant.asym ? k->m : v_set(0)));
 }
 
-/* Quantizes m channels of n rows and packs them into one row of m bytes: the code of row i starts
- * at bit i * bits. The number m is a multiple of QUAD. Pointers are copied to local variables,
- * because the compiler must assume that the byte stores may change w and r. */
+/* Quantizes m channels of rows t to t + n - 1 of w, and packs them into one row of m bytes. Each
+ * byte has the codes of one channel: that of row t + i starts at bit i * bits. The number m is a
+ * multiple of QUAD. Pointers in *w, *r and *inv are copied to local variables, because the compiler
+ * must assume that a store to `out` changes these structs. */
 static inline __attribute__((always_inline)) void
 code_bytes(const struct rows *w, int t, int n, int m, struct variant variant,
            const struct groups *r, const struct reciprocals *inv, uint8_t *out)
@@ -446,9 +455,9 @@ static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, i
     }
 }
 
-/* Returns whether a quotient may exceed the range of codes. It cannot in a group whose scale and
- * minimum are below 65504: the scale is at least range / (largest code), so a quotient rounds at
- * most to the largest code. */
+/* Returns whether a quotient may exceed the range of codes. This is possible only if a scale or
+ * minimum was clamped to 65504, the largest FP16 number. An unclamped scale is rounded up and an
+ * unclamped minimum down, so every quotient rounds to a valid code. */
 static bool clips(const struct groups *restrict r, int n, bool asym)
 {
     const unsigned size = 0x7fff, largest = 0x7bff; /* infinities and NaN have larger bits */
@@ -477,8 +486,8 @@ static void invert(struct reciprocals *restrict inv, const struct groups *restri
 }
 #endif
 
-/* Returns whether code_vectors() supports this block. It does not support the study's variant,
- * which divides by FP32 scales. */
+/* Returns whether code_vectors() supports this block. It does not support the study reading
+ * (grid.h), which divides by FP32 scales. */
 static bool by_vectors(const struct kvr_grid_block *b)
 {
 #ifdef KVR_SIMD
@@ -561,8 +570,9 @@ static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0
     code(b, &w, t0, c0, m, &r, inv);
 }
 
-/* Encodes rows whose groups are runs of channels. Processes `span` channels at a time: the number
- * of groups per token that fits into STRIP channels, or one wider group. */
+/* Encodes `rows` tokens of a grid whose groups are `width` contiguous channels of one token
+ * (axis=channels or token). Processes `span` channels at a time: as many complete groups as STRIP
+ * channels contain, or one group if it is wider. */
 static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
     const int64_t channels = b->channels;
@@ -575,7 +585,7 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
     struct reciprocals inv_;
 #endif
     const void *inv = NULL;
-    bool one_by_one = false; /* whether all elements of a vector belong to one group */
+    bool one_by_one = false; /* whether each vector of code_vectors() lies within one group */
 
     for (int64_t first = 0; first < channels; first += span) {
         const int64_t last = channels - first < span ? channels : first + span;
@@ -619,9 +629,9 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
 static void encode_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
     const int n = (int)(b->stored - t0 < rows ? b->stored - t0 : rows);
-    /* The range of a row must be known before its codes. With groups of a whole token only 4 rows
-     * are processed at a time, so that they are still cached for the second pass. 4 is the maximum
-     * number of tokens per row of code bytes. */
+    /* The range of a row must be known before its codes. With axis=token, only 4 rows are processed
+     * at a time, so that they are still in the CPU cache when their codes are computed. Fewer rows
+     * would not fill the bytes of 2-bit codes. */
     const int some = by_vectors(b) && b->grid.axis == KVR_AXIS_TOKEN ? 4 : ROWS;
 
     for (int t = 0; t < n; t += some)

@@ -3,9 +3,9 @@
 #include "methods/codecs/grid/grid_narrow.h"
 
 #ifdef KVR_SIMD
-/* Quantizes and packs spans [0, n) of a strip, with the scales in `params`. A span is SPAN
- * channels. `wide` has the values of the strip in F32, or is NULL if they are read from r in
- * BF16. */
+/* Quantizes and packs the first n spans of a strip with the scales in `params`. A strip is N tokens
+ * of at most STRIP channels, a span is SPAN channels. The values are wide[token][vector] in F32 or,
+ * if `wide` is NULL, the BF16 rows r from channel c on. */
 ALWAYS void code_strip(const struct tile_position *p, const struct kvr_narrow_rows *r, int c,
                        const vf (*wide)[COLUMNS], int n, struct variant variant,
                        const struct encode_params *params)
@@ -51,8 +51,8 @@ ALWAYS int one_grid(const struct kvr_grid_block *b, const struct kvr_narrow_rows
     return m;
 }
 
-/* Quantizes spans [0, n) of a strip with the first grid. `residual` receives the values minus the
- * decoded values, which the second grid encodes. */
+/* Quantizes and packs the first n spans of a strip (see code_strip()) with the first of two grids.
+ * `residual` receives the values minus the decoded values, which the second grid encodes. */
 ALWAYS void code_with_residual(const struct tile_position *p, const struct kvr_narrow_rows *r,
                                int c, int n, struct variant variant,
                                const struct encode_params *params, vf (*residual)[COLUMNS])
@@ -85,8 +85,9 @@ ALWAYS void code_with_residual(const struct tile_position *p, const struct kvr_n
     }
 }
 
-/* Quantizes with two symmetric grids. Returns the number of channels encoded, which is less than m
- * if a column is not supported. */
+/* Quantizes m channels with the symmetric grid of b, and their residual with that of b2. Returns
+ * the number of leading channels encoded, which is less than m if the scale of a later channel
+ * exceeds the range of FP16. */
 ALWAYS int two_grids(const struct kvr_grid_block *b, const struct kvr_grid_block *b2,
                      const struct kvr_narrow_rows *r, int m, struct variant variant,
                      struct variant variant2)
@@ -147,19 +148,19 @@ static int tokens(const struct kvr_grid_block *first, const struct kvr_grid_bloc
 
 /* ---- quantization after a Walsh-Hadamard transform ------------------------------------- */
 
-/* Returns the bits of |x| minus the bits of 2^-60, as unsigned integers. The function
- * rotate_heads() checks by the maximum of this distance that every |x| is in [2^-60, 2^100]. In
- * this range no sum is -0, NaN, or a nonzero number for which scaled() rounds differently from a
- * division. */
+/* Returns, for BF16 values x, twice the difference between the bits of |x| and the bits of 2^-60,
+ * as unsigned 16-bit integers that wrap around. The maximum of this distance tells rotate_heads()
+ * whether every |x| is in [2^-60, 2^100]. In this range no sum of the transform is -0 or NaN, and
+ * scaled() rounds like a division. */
 ALWAYS vi distance(vi raw)
 {
     return w_sub(w_twice(raw), w_set(67 << 8));
 }
 
-/* Two tokens are transformed together. The low half of vector q has VL channels of the first token,
- * the high half the same channels of the second token. Only butterflies with strides below HALF
- * must shuffle lanes. */
-enum { HALF = VL / 2, GROUP = VL == 16 ? 8 : 4 /* vectors q in registers at a time */ };
+/* Two tokens are transformed together. Vector q has channels [q VL, (q + 1) VL) of the first token
+ * in its low half, and those of the second token in its high half. Only butterflies with strides
+ * below HALF must shuffle lanes. */
+enum { HALF = VL / 2, GROUP = VL == 16 ? 8 : 4 /* number of vectors q in registers */ };
 
 /* Applies the butterflies of stride h < HALF to each of n vectors. They combine lanes j and j ^ h,
  * as in fwht_isa.c. */
@@ -174,8 +175,8 @@ ALWAYS void within(vec *r, int n)
 #endif
 }
 
-/* Applies butterflies between n vectors that are `scale` apart, with strides h = from, 2 from, ...
- * below `to`. */
+/* Applies butterflies between the n vectors r[0], r[scale], r[2 scale], ... Strides, in these
+ * vectors, are h = from, 2 from, 4 from, ... below `to`. */
 ALWAYS void between(vec *r, int n, int scale, int from, int to)
 {
 #pragma GCC unroll 8
@@ -190,9 +191,9 @@ ALWAYS void between(vec *r, int n, int scale, int from, int to)
         }
 }
 
-/* Loads n vectors q of two tokens and applies the butterflies within these vectors and between
- * them. The even channels of vector q are in r[2 q], the odd channels in r[2 q + 1]. Returns the
- * largest distance() of the input. */
+/* Loads vectors q = 0 .. n - 1 of two tokens and applies the butterflies within and between them.
+ * r[2 q] receives the results for the even channels of vector q, r[2 q + 1] those for its odd
+ * channels. Returns the largest distance() of the input. */
 ALWAYS vi butterfly_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *below, int n)
 {
     vi max_distance = i_set(0);
@@ -211,8 +212,9 @@ ALWAYS vi butterfly_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *b
     return max_distance;
 }
 
-/* Returns r / norm, correctly rounded, where norm = sqrt(d). It is computed as fma(r, y, r l),
- * where y + l = 1 / norm. The test tests/methods/test_isa.c checks every mantissa. */
+/* Returns r / norm, correctly rounded, where norm = sqrt(d). If y is 1 / norm rounded to F32, and l
+ * is the rounding error 1 / norm - y, the result for d = 128 is fma(r, y, r l). The test
+ * tests/methods/test_isa.c checks every mantissa. */
 ALWAYS vf scaled(vec r, int d)
 {
     const float norm = d == 128 ? 0x1.6a09e6p3f : 8, y = 1 / norm;
@@ -221,9 +223,9 @@ ALWAYS vf scaled(vec r, int d)
     return d == 128 ? v_mul_add((vf)r, v_set(y), v_mul((vf)r, l)) : v_mul((vf)r, v_set(y));
 }
 
-/* Transforms one head of two tokens, at x and `below`, into `to` and `to_below`. Vector 2 j of each
- * result has even channels, and vector 2 j + 1 the odd channels next to them. The results are
- * divided by the norm only if `scale`. The order of additions is the same as in fwht_isa.c. Returns
+/* Transforms one head of two tokens, at x and `below`, into `to` and `to_below`. In each result,
+ * vectors 2 j and 2 j + 1 have the even and the odd channels of span j. The results are divided by
+ * the norm sqrt(d) only if `scale`. The order of additions is the same as in fwht_isa.c. Returns
  * false if an |x| is outside [2^-60, 2^100]. */
 ALWAYS bool rotate_heads(vf *to, vf *to_below, const kvr_bf16 *x, const kvr_bf16 *below, int d,
                          bool scale)
@@ -255,15 +257,18 @@ ALWAYS bool rotate_heads(vf *to, vf *to_below, const kvr_bf16 *x, const kvr_bf16
     return w_none_over_bits(max_distance, w_set((short)((227 - 67) << 8)));
 }
 
-/* The following functions quantize transformed values that are not divided by the norm, for
- * symmetric grids of 2 or 4 bits.
+/* For symmetric grids of 2 or 4 bits, the following functions quantize the sums of the transform
+ * with one FMA per value, without first dividing them by the norm sqrt(d).
  *
- * Let q = sum / (scale norm); the code is q rounded to an integer. The functions compute near =
- * fma(sum, 1 / (scale norm), C) instead, with C = 192.5 + 2^(bits-1) + 4 2^-16. The error of near
- * is less than 2^-16: at most 2^-17 from rounding near to a multiple of 2^-16, 2^-18.5 from the
- * reciprocal, and 2^-20 from the two divisions that near replaces. Hence the upper 16 bits of near
- * are 0x4340 plus the code, unless the lower 16 bits are below 8. In that case q is close to a tie,
- * and the span is encoded again with the two divisions. */
+ * Let q = sum / (scale norm). The code is q rounded to an integer, plus 2^(bits-1). The functions
+ * compute near = fma(sum, 1 / (scale norm), C) with C = 192 + 2^(bits-1) + 1/2 + 4 2^-16. Near is
+ * in [192, 256), where the upper 16 bits of a float are 0x4340 plus its integer part minus 192. The
+ * 1/2 turns truncation into rounding, and the 4 2^-16 is a margin for errors. The error of near is
+ * less than 2^-16: at most 2^-17 from its own rounding, 2^-18.5 from the reciprocal, and 2^-20 from
+ * the roundings of the two divisions, by norm and scale, whose codes near must reproduce. Hence the
+ * upper 16 bits of near are 0x4340 plus the code, unless the lower 16 bits are below 8. In that
+ * case q is close to a tie between two codes, and the span is encoded again with the two
+ * divisions. */
 ALWAYS int fit_rotated(const struct tile_position *p, const vf (*x)[COLUMNS], int d,
                        struct variant variant, struct encode_params *k)
 {
@@ -277,8 +282,9 @@ ALWAYS int fit_rotated(const struct tile_position *p, const vf (*x)[COLUMNS], in
     return fit_strip(p, d / SPAN, range, variant, k);
 }
 
-/* Computes near of two rows. Returns 16-bit words with the upper half of near: the low word from
- * `first`, the high word from `second`. *worst receives the minimum of near's bits. */
+/* Computes near, as defined above, for two rows. Returns the upper halves of near as 16-bit words:
+ * the low word from `first`, the high word from `second`. *worst becomes the minimum of itself and
+ * all 16-bit halves of near; only a lower half can be below 8. */
 ALWAYS vi near_word(vf first, vf second, vf inverse, vf offset, vi *worst)
 {
     const vi a = v_bits(v_mul_add(first, inverse, offset));
@@ -288,7 +294,8 @@ ALWAYS vi near_word(vf first, vf second, vf inverse, vf offset, vi *worst)
     return w_halves((vi)((uvec)a >> 16), b);
 }
 
-/* Encodes span j of a head by near. Returns false if a quotient is close to a tie. */
+/* Encodes span j of a head with near_word(). Returns false if a value is close to a tie between two
+ * codes. */
 ALWAYS bool code_near(const struct tile_position *p, const vf (*x)[COLUMNS], int j, int d,
                       struct variant variant, const struct encode_params k[2])
 {
@@ -297,7 +304,7 @@ ALWAYS bool code_near(const struct tile_position *p, const vf (*x)[COLUMNS], int
     const vf even = v_mul(k[0].y, norm), odd = v_mul(k[1].y, norm);
     const vf offset = v_set(192.5f + (float)(1 << (variant.bits - 1)) + 0x1p-14f);
     uint8_t *to = codes_at(p, 0, variant.bits) + j * SPAN;
-    unsigned excess = 0; /* 0x4340 for every row */
+    unsigned excess = 0; /* sum of the 0x4340 that near_word() adds to each code of a word */
     vi worst = i_set(-1);
 
     for (int i = 0; i < 16; i += variant.bits)
@@ -337,11 +344,12 @@ ALWAYS void code_rotated(const struct tile_position *p, const struct kvr_narrow_
     }
 }
 
-/* Transforms and quantizes m channels. Returns the number of channels encoded. A symmetric grid
- * does not require |x| in [2^-60, 2^100]. Infinities and NaN make the range of their column
- * infinite or NaN, and the fit rejects such a column. The sign of a zero has no effect. A quotient
- * by the norm below 2^-90 may be wrong by an ulp, but its code is 0, because no scale is below
- * 2^-24. If all values of a column are that small, its scale is 2^-24, or 0 if all are 0. */
+/* Transforms and quantizes m channels. Returns the number of channels encoded. An asymmetric grid
+ * requires |x| in [2^-60, 2^100]. A symmetric grid does not, for three reasons. Infinities and NaN
+ * make the range of their column infinite or NaN, and the fit rejects such a column. A zero has the
+ * same code with either sign. A transformed value below 2^-90 may be wrong by an ulp, but it is
+ * quantized to 0, because no scale is below 2^-24. If all values of a column are that small, its
+ * scale is 2^-24, or 0 if all are 0. */
 ALWAYS int rotated_grid(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int m,
                         int d, struct variant variant)
 {
@@ -388,7 +396,7 @@ static int walsh(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r
 /* ---- groups of whole tokens ------------------------------------------------------------ */
 
 /* Computes the range of a token's n values. Returns false unless the token has values of both
- * signs. Prefetches n values from `near` on. */
+ * signs. Prefetches the n values at `near`, a row that is encoded later. */
 ALWAYS
     bool range_of_token(const kvr_bf16 *x, int64_t n, const char *near, int32_t *low, int32_t *high)
 {

@@ -1,11 +1,13 @@
-/* grid_once_isa.c - kernels that encode a grid, compute the sums for the bound of outliers, and
- * find likely outliers in one pass (grid_once_kernels.h). The arithmetic is in grid_narrow.h. */
+/* grid_once_isa.c - kernels that, in one pass, encode a grid, list likely outliers, and compute the
+ * sums that determine the outlier bound (grid_once_kernels.h). A value whose magnitude exceeds this
+ * bound is an outlier. The arithmetic is in grid_narrow.h. */
 #include "methods/codecs/grid/grid_once_kernels.h"
 
 #include "methods/codecs/grid/grid_narrow.h"
 
 #ifdef KVR_SIMD
-/* F32 sums of values and of their squares, separate for even and odd channels. */
+/* F32 sums of values and of their squares. Even and odd channels have separate sums, because the
+ * loads put them in separate vectors. */
 struct sums {
     vf even, odd, square_even, square_odd;
 };
@@ -32,7 +34,8 @@ ALWAYS void keep_sums(struct kvr_grid_seen *seen, vf sum, vf square)
 /* ---- groups of tokens in a column ------------------------------------------------------ */
 
 /* Appends columns of a span to the list of strays. A stray is a column that may have outliers and
- * is encoded again when their bound is known. Bit j of `some` selects column c + j. */
+ * is encoded again when their bound is known. If bit j of `some` is set, column c + j of r is
+ * appended. */
 static void set_aside(struct kvr_grid_seen *seen, const struct kvr_narrow_rows *r, int c,
                       uint32_t some)
 {
@@ -50,8 +53,9 @@ static void set_aside(struct kvr_grid_seen *seen, const struct kvr_narrow_rows *
     }
 }
 
-/* Computes the scales of the groups in n spans, as fit_narrow() does. Appends columns with a
- * magnitude above `least` to the list of strays. Returns 0 if the list is full. */
+/* Computes the scales of the groups in n spans, as fit_narrow() does. Appends columns that have a
+ * magnitude above `least` to the list of strays (set_aside()). Returns 0 if the list is full, else
+ * the result of fit_strip(). */
 ALWAYS int fit_seeing(const struct tile_position *p, const struct kvr_narrow_rows *r, int c, int n,
                       struct variant variant, uint16_t least, struct kvr_grid_seen *seen,
                       struct encode_params *k)
@@ -76,7 +80,8 @@ ALWAYS int fit_seeing(const struct tile_position *p, const struct kvr_narrow_row
     return fit_strip(p, n, range, variant, k);
 }
 
-/* Quantizes n spans of a strip. Adds their values and squares to the sums in `all`. */
+/* Quantizes and packs n spans of a strip with the scales in `params`. Adds their values and squares
+ * to the sums in `all`, from which the caller computes the outlier bound. */
 ALWAYS void code_seeing(const struct tile_position *p, const struct kvr_narrow_rows *r, int c,
                         int n, struct variant variant, const struct encode_params *params,
                         struct sums *all)
@@ -151,8 +156,9 @@ static int64_t mark(struct kvr_grid_stray *stray, int64_t n, uint16_t bound)
     return count;
 }
 
-/* Quantizes at most VL strays again, one per lane. A value whose magnitude bits exceed `bound` is
- * an outlier, which is replaced by the value of the preceding token. */
+/* Quantizes again n <= VL strays (columns with outliers), one per vector lane. A value whose
+ * magnitude bits exceed `bound` is an outlier, which is replaced by the value of the preceding
+ * token. */
 ALWAYS void mend(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray, int n,
                  uint16_t bound, struct variant variant)
 {
@@ -201,8 +207,8 @@ ALWAYS void mend(const struct kvr_grid_block *b, const struct kvr_grid_stray *st
     }
 }
 
-/* Prefetches the code bytes and scales that mend() writes for n strays. Every code byte of a column
- * is in another cache line. */
+/* Prefetches the code bytes and scales that mend() writes for n strays. The code bytes of a column
+ * are in different cache lines. */
 ALWAYS void fetch_codes(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray,
                         int64_t n, struct variant variant)
 {
@@ -238,9 +244,10 @@ static bool columns(const struct kvr_grid_block *b, const struct kvr_grid_stray 
 
 /* ---- groups of whole tokens ------------------------------------------------------------ */
 
-/* Adds 64 values to the sums. Returns a mask of the values whose magnitude exceeds `least`. The
- * other values extend the range in *most and *most_bits. The AVX2 version also extends the range by
- * 0 for every masked value. */
+/* Adds 64 values and their squares to `sum`. Returns a mask of the values whose magnitude exceeds
+ * `least`. The other values update *most, the maximum of their bits as signed integers, and
+ * *most_bits, the maximum as unsigned integers. The AVX2 version counts masked values as 0, which
+ * is harmless: look() rejects tokens without values of both signs. */
 ALWAYS uint64_t
     look_at_word(const kvr_bf16 *x, vi least, struct sums sum[2], vi *most, vi *most_bits)
 {

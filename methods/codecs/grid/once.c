@@ -16,10 +16,10 @@ struct hit {
     kvr_bf16 x, above; /* the element's value, and the previous token's value in the same channel */
 };
 
-/* Limits for encoding in one pass: at most 1/STRAYS of the columns may be strays, and at most
- * 1/HITS of the values hits, plus SLACK. A stray is a column that may have outliers and is encoded
- * twice. A stray takes as much time as 16 other columns, a hit as much as 30 other values. Beyond
- * these limits two passes (`find`) are faster. */
+/* Limits for encoding in one pass: at most (number of columns) / STRAYS + SLACK strays and (number
+ * of values) / HITS + SLACK hits. A stray is a column (UNIT tokens of a channel) that may have
+ * outliers and is encoded twice. A stray takes as much time as 16 other columns, a hit as much as
+ * 30 other values. Beyond these limits two passes (`find`) are faster. */
 enum { STRAYS = 16, HITS = 32, SLACK = 16 };
 
 /* The tokens [t0, end) that one thread processes. Its scratch is the part of `work` that
@@ -29,8 +29,8 @@ struct part {
     struct kvr_grid_seen seen;
     struct hit *hit;
     int64_t n_hits, most_hits;
-    int32_t (*range)[2];    /* [token] smallest and largest value that is not a hit */
-    int64_t first, n_exact; /* index of its first outlier in the block's list; number */
+    int32_t (*range)[2];    /* [token] range of values other than hits, mapped by order_of() */
+    int64_t first, n_exact; /* n_exact outliers, from index `first` of the block's list on */
     bool ok;
 };
 
@@ -43,7 +43,7 @@ struct once {
     float *work;
     uint16_t least, bound; /* magnitude bits */
     int n_parts;
-    /* the last element has the tokens after the last complete group */
+    /* one part per thread; part[n_parts] has the tokens after the last complete group */
     struct part part[MAX_PARTS + 1];
     int32_t *index;
     kvr_f16 *held;
@@ -110,7 +110,7 @@ static void code_part(const struct once *o, struct part *p)
                 p->seen.n <= (t + UNIT - p->t0) * o->b.channels / (UNIT * STRAYS) + SLACK;
 }
 
-/* Appends the elements of a token whose bit in `over` is set to the list of hits. The token's n
+/* Appends to the list of hits those elements of a token whose bits in `over` are set. The token's n
  * channels are elements e to e + n - 1 of the block. Returns false if the list is full. */
 static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, const uint64_t *over)
 {
@@ -146,8 +146,8 @@ static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, c
     return true;
 }
 
-/* Finds the hits and the sums of a part. If `ranges`, also computes the range of every token, which
- * is needed for groups of a whole token. */
+/* Lists the hits of a part, and adds its values and their squares to the sums in p->seen. If
+ * `ranges`, also computes the range of every token, which is needed for groups of a whole token. */
 static void look_at_part(const struct once *o, struct part *p, bool ranges)
 {
     const int64_t channels = o->b.channels, size = size_of(o, p);
@@ -184,9 +184,10 @@ static void first_pass(struct once *o, bool along)
     look_at_part(o, last, false);
 }
 
-/* Computes the bound of outliers. Returns false if the bound is below `least`, so that hits may be
- * missing, or if F32 sums are not accurate enough. Bounds from 2^14 on are rejected, because scales
- * of such magnitudes could be clamped. */
+/* Computes the bound, the magnitude above which a value is an outlier. Returns false if the bound
+ * is below `least`, so that hits may be missing, or if F32 sums are not accurate enough. Bounds
+ * from 2^14 on are rejected, because scales or minima of such large values could exceed the range
+ * of FP16. */
 static bool find_bound(struct once *o)
 {
     double sum = 0, square = 0;
@@ -227,8 +228,8 @@ static int64_t count_outliers(struct once *o)
 
 /* ---- columns --------------------------------------------------------------------------- */
 
-/* For every channel, the last token of the latest stray with outliers, and the value that replaces
- * an outlier after this token. */
+/* For every channel, t is the last token of the latest stray with outliers (-1 if there is none),
+ * and x is the value that replaces an outlier at token t + 1. */
 struct latest {
     int32_t *t;
     int32_t *x;
@@ -250,8 +251,9 @@ static kvr_bf16 before(const struct once *o, const struct latest *l, int64_t t, 
     return t > 0 && l->t[c] == t - 1 ? (kvr_bf16)l->x[c] : nearest(o, t, c);
 }
 
-/* Moves the strays that have outliers to the front of the list and returns their number. Sets the
- * value before each of these strays, which replaces an outlier in its first token. */
+/* Moves the strays that contain outliers to the front of the list and returns their number. If the
+ * first token of a stray is an outlier, sets the stray's field `before` to the value that replaces
+ * it. */
 static int64_t keep_strays(const struct once *o, struct part *p, struct latest *l)
 {
     int64_t kept = 0;
@@ -271,8 +273,8 @@ static int64_t keep_strays(const struct once *o, struct part *p, struct latest *
     return kept;
 }
 
-/* Writes the indices and values of the outliers in n strays of the same tokens, ordered by token,
- * then channel. Returns the number of outliers. */
+/* Writes the indices and values of the outliers of n strays, ordered by token, then channel. All n
+ * strays begin at the same token. Returns the number of outliers. */
 static int64_t enter_band(const struct once *o, const struct kvr_grid_stray *s, int64_t n,
                           int32_t *index, float *value)
 {
@@ -322,8 +324,8 @@ struct patch {
     int64_t n;
 };
 
-/* Overwrites the codes of the outliers with the codes of the values that replace them, using the
- * token's scale. */
+/* Overwrites the code of every outlier in p with the code of its replacement value, quantized with
+ * the token's scale. */
 static void code_again(const struct kvr_grid_block *b, const struct patch *p)
 {
     const int bits = b->grid.bits, per = 8 / bits, top = (1 << bits) - 1;
@@ -340,9 +342,10 @@ static void code_again(const struct kvr_grid_block *b, const struct patch *p)
     }
 }
 
-/* A pass over the hits of a part in order. `fills` has, for each channel, the value of its latest
- * hit, replaced if it is an outlier. For the first n outliers of the part, `index` has the indices,
- * `value` the values, and `instead` the values that replace them. */
+/* State of a pass over the hits of a part, in order of tokens, then channels. The next hit is h.
+ * fills[c] is the value of the latest hit in channel c, or its replacement if this hit is an
+ * outlier. The pass has found n outliers: outlier i has the block index index[i], the value
+ * value[i], and the replacement instead[i]. */
 struct walk {
     const struct hit *h, *end;
     kvr_bf16 *fills;
@@ -351,8 +354,8 @@ struct walk {
     int64_t n;
 };
 
-/* Sets `fills` for the outliers in the first token of a part, whose previous token belongs to
- * another part. */
+/* Sets w->fills to the replacements of the outliers in the part's first token. They come from
+ * tokens of other parts, or from later tokens. */
 static void open_walk(const struct once *o, const struct part *p, struct walk *w)
 {
     const int64_t channels = o->b.channels, first = p->t0 * channels;
@@ -362,8 +365,9 @@ static void open_walk(const struct once *o, const struct part *p, struct walk *w
             w->fills[h->at - first] = nearest(o, p->t0, h->at - first);
 }
 
-/* Processes the hits of token t. Each hit, or the value that replaces it, extends the token's
- * range. The processor cannot predict which hits are outliers, so no branch depends on it. */
+/* Processes the hits (likely outliers) of token t. Each hit that is not an outlier, or the
+ * replacement of one that is, extends the token's range. The processor cannot predict which hits
+ * are outliers, so no branch depends on it. */
 static void walk_token(const struct once *o, struct walk *w, int64_t t, bool first,
                        int32_t range[2])
 {
@@ -471,8 +475,8 @@ static bool settle(struct once *o, bool along)
     return ok;
 }
 
-/* Divides the block into one part per thread, of complete groups of UNIT tokens, and a part with
- * the remaining tokens. */
+/* Divides the block into parts: one part per thread, which contains complete groups of UNIT tokens,
+ * and a last part with the remaining tokens. */
 static void divide(struct once *o)
 {
     const int64_t units = o->b.n_tok / UNIT;
