@@ -23,7 +23,7 @@ static enum kvr_status check_id(const struct kvr_yaml_node *n, const char *id)
 
     if (strspn(id, allowed) != strlen(id) || strlen(id) > MAX_ID || id[0] == '.')
         return kvr_yaml_fail(n,
-                             "'%s' has %zu characters; an id or a suite's name needs 1..%d "
+                             "id '%s' (%zu characters): an id or a suite's name needs 1..%d "
                              "letters, digits, '.', '_' or '-', and must not begin with '.'",
                              id, strlen(id), MAX_ID);
     return KVR_OK;

@@ -97,10 +97,10 @@ static const struct {
       "3 values, but the axes before it have 2" },
     { "frames: 6\nzip: [frames, windw]\n", "did you mean 'window'" },
     { "frames: 6\nzip: frames\n", "list of axes" },
-    { "frames: 6\nexclude: [{when: name=X}]\n", "needs 'when'" },
+    { "frames: 6\nexclude: [{when: name=X}]\n", "the rule has no 'reason'" },
     { "frames: 6\nexclude: [{when: nme=X, reason: r}]\n", "unknown field 'nme'" },
-    { "frames: 6\nexclude: {when: name=X, reason: r}\n", "expected a list" },
-    { "frames: 6\ninclude: [{when: name=X, reason: ''}]\n", "found nothing" },
+    { "frames: 6\nexclude: {when: name=X, reason: r}\n", "need a list of rules {when, reason}, found a map" },
+    { "frames: 6\ninclude: [{when: name=X, reason: ''}]\n", "found an empty value" },
 };
 
 START_TEST(refused)

@@ -83,7 +83,7 @@ static const struct refused {
     { "  - {name: x}\n", "a.yaml:5:5: a metric command needs the key 'command'" },
     { "  - {command: ' '}\n", "'command' is empty" },
     { "  - {command: x, name: psnr}\n", "'psnr' is the name of a built-in metric" },
-    { "  - {command: x, name: a.b}\n", "'a.b': need a name of 1..63 letters" },
+    { "  - {command: x, name: a.b}\n", "name 'a.b': a metric command or score needs a name of 1..63 letters" },
     { "  - {command: x}\n  - {command: x}\n", "two metric commands have the name 'x'" },
     { "  - {command: x, scores: [a, a]}\n", "'a' is listed twice" },
     { "  - {command: x, timeout_s: 0}\n", "timeout_s" },

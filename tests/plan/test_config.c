@@ -115,7 +115,7 @@ static const struct {
       "'moviegen-nano'?" },
     { "model: nano\nmethods: BF16\n", "a.yaml:1:1: the sweep has neither 'suite' nor 'prompts'" },
     { "model: nano\nsuite: moviegen-nano\n", "a.yaml:1:1: the sweep has no key 'methods'" },
-    { "model: nano\nprompts: [{id: a/b, text: x}]\nmethods: BF16\n", "a.yaml:2:16: id 'a/b': " },
+    { "model: nano\nprompts: [{id: a/b, text: x}]\nmethods: BF16\n", "a.yaml:2:16: id 'a/b' (3 characters): " },
     { "model: nano\nprompts: [{id: a}]\nmethods: BF16\n",
       "a.yaml:2:11: prompt 'a' has neither 'text' nor 'shots'" },
     { "model: nano\nprompts:\n- {id: a, text: x}\n- {id: a, text: y}\nmethods: BF16\n",
