@@ -81,7 +81,7 @@ static enum kvr_status choose_reading(struct kvr_scheme *p, const char *reading)
             p->shipped = &m->shipped[i];
     }
     if (!p->shipped)
-        return kvr_fail(KVR_EINVAL, "method %s has no reading @%s, need one of %s", m->name,
+        return kvr_fail(KVR_EINVAL, "method %s has no version @%s, need one of %s", m->name,
                         reading, known);
     return KVR_OK;
 }
@@ -333,18 +333,18 @@ static enum kvr_status settle(struct kvr_scheme *p)
     KVR_TRY(settle_launches(p));
     if (p->opts.commit == KVR_COMMIT_LAST_STEP && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL,
-                        "%s: commit=last_step is not available in a @study reading, whose sampler "
+                        "%s: commit=last_step is not available in a @study version, whose sampler "
                         "always runs a cache-update pass",
                         p->name);
     if (p->opts.commit == KVR_COMMIT_EVERY_PASS && kvr_scheme_is_study(p))
         return kvr_fail(
             KVR_EINVAL,
-            "%s: commit=every_pass is not available in a @study reading, since the study "
+            "%s: commit=every_pass is not available in a @study version, since the study "
             "determines when the cache is quantized",
             p->name);
     if (p->opts.current == KVR_CURRENT_DEMEAN && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL,
-                        "%s: current=demean is not available in a @study reading, whose attention "
+                        "%s: current=demean is not available in a @study version, whose attention "
                         "reads the quantized keys of the current chunk",
                         p->name);
     if (p->opts.budget_min > p->opts.budget_max)
@@ -430,7 +430,7 @@ static enum kvr_status open_retention(struct kvr_scheme *p, const struct overrid
     KVR_TRY(kvr_retention_open(&p->retention, part_text(g, retention_setting, own)));
     if (p->reading == KVR_STUDY && p->retention.part && p->retention.part->thin)
         return kvr_fail(KVR_EINVAL,
-                        "%s: retention '%s' drops single tokens, but a @study reading can drop "
+                        "%s: retention '%s' drops single tokens, but a @study version can drop "
                         "only whole frames; drop @study or choose another retention",
                         p->name, p->retention.part->name);
     return KVR_OK;

@@ -398,7 +398,7 @@ static void print_text(const json_t *doc)
                                         "compression",   "k_mse",         "v_mse",
                                         "nonfinite_out", "stored_sha256", NULL };
 
-    printf("%s (%s reading, device %s)\n", json_string_value(json_object_get(doc, "method")),
+    printf("%s (%s version, device %s)\n", json_string_value(json_object_get(doc, "method")),
            json_string_value(json_object_get(doc, "reading")),
            json_string_value(json_object_get(doc, "device")));
     for (int i = 0; keys[i]; i++) {
@@ -475,8 +475,8 @@ const struct kvr_command kvr_command_codec = {
         "defaults: layers=1, layer=0, tokens_per_frame=1560, frames_per_chunk=3 and\n"
         "active_tokens=0 (all tokens of IN).\n"
         "\n"
-        "In the study's reading (@study), each IN is the complete KV cache after a pass, and\n"
-        "is encoded as a whole. In the intended reading, the first IN is encoded chunk by\n"
+        "In the study's version (@study), each IN is the complete KV cache after a pass, and\n"
+        "is encoded as a whole. In the intended version, the first IN is encoded chunk by\n"
         "chunk, and each further IN adds only its new tokens.\n"
         "In OUT, dropped tokens are 0, and every token that a pooled token replaces has the\n"
         "pooled token's values.\n"

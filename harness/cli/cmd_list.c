@@ -270,14 +270,14 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_list = {
     .name = "list",
-    .summary = "list methods, their readings (versions), metrics, models and suites of prompts",
+    .summary = "list methods, their versions (readings), metrics, models and suites of prompts",
     .usage = "methods|readings|metrics|models|suites [--json|--md]",
     .examples = "  kvreel list methods\n"
                 "  kvreel list methods --json | jq -r '.[].name'\n"
                 "  kvreel list readings --json | jq '.[] | select(.name == \"Q4_0\")'\n"
                 "  kvreel list suites\n",
     .details =
-        "A reading is one version of a method: as its own paper intends it (NAME), as the\n"
+        "A reading is a version of a method: as its own paper intends it (NAME), as the\n"
         "33-method study implemented it (NAME@study), or as another project does (NAME@vllm).\n"
         "bits_per_element is computed for 12 heads of 128 channels and includes scales and\n"
         "other side information; it is null if it depends on the data.\n",

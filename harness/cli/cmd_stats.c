@@ -136,7 +136,7 @@ const struct kvr_command kvr_command_stats = {
         "sensitivity repeats comparisons with other seeds, prompts and settings. timing has\n"
         "median times, and coverage the number of finished cells. runs compares two databases.\n"
         "The two cells of a pair have the same model, prompt, seed and settings. Values are\n"
-        "averaged over seeds, repeats and draws (reruns with perturbed noise) of a prompt, so n\n"
+        "averaged over seeds, repeats and reruns with perturbed noise of a prompt, so n\n"
         "counts prompts.\n"
         "`separable` means that a sign-flip permutation test is significant (Holm-adjusted\n"
         "for the number of methods) and the confidence interval excludes 0. A separable\n"

@@ -101,9 +101,9 @@ enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_s
     if (st == KVR_OK)
         st = kvr_table_note(*out,
                             "metrics without a BF16 reference: differences to BF16 paired by "
-                            "prompt; BF16 jitter: standard deviation over a prompt's BF16 draws "
+                            "prompt; BF16 jitter: standard deviation over a prompt's BF16 reruns "
                             "(reruns with perturbed noise); beyond chaos: significantly different "
-                            "from these draws, Holm-adjusted over the methods of a metric");
+                            "from these reruns, Holm-adjusted over the methods of a metric");
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;

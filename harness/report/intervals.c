@@ -300,8 +300,9 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st == KVR_OK)
-        st = kvr_table_note(*out, "means include draws (reruns with perturbed noise), so intervals "
-                                  "include the variation of draws (jitter)");
+        st = kvr_table_note(*out,
+                            "means include reruns with perturbed noise, so intervals include the "
+                            "variation of these reruns (jitter)");
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;

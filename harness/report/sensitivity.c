@@ -31,7 +31,7 @@ static const struct variant {
     { .name = "half_1", .head = "odd prompts", .half = 1 },
     { .name = "half_2", .head = "even prompts", .half = 2 },
     { .name = "put_in", .head = "teacher", .teacher = true },
-    { .name = "other_reading", .head = "other reading", .other_reading = true },
+    { .name = "other_reading", .head = "other version", .other_reading = true },
 };
 enum { N_VARIANTS = sizeof variants / sizeof variants[0] };
 

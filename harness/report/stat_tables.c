@@ -474,14 +474,14 @@ static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, con
 static enum kvr_status note_chaos(struct kvr_table *t, const struct race *r)
 {
     if (!r->control)
-        return kvr_table_note(t, "no BF16 draws (reruns with perturbed noise) were run, so the "
+        return kvr_table_note(t, "no BF16 reruns with perturbed noise exist, so the "
                                  "chaos floor is unknown; set `control: 4` in the sweep");
     return kvr_table_note(
-        t, r->distance ? "row BF16: distance of BF16's draws (reruns with perturbed noise), the "
+        t, r->distance ? "row BF16: distance of BF16's reruns with perturbed noise, the "
                          "chaos floor; beyond chaos: separable from the chaos floor, and farther "
-                         "from BF16; jitter: standard deviation over a prompt's draws"
-                       : "beyond chaos: separable from BF16's draws (reruns with perturbed noise); "
-                         "jitter: standard deviation over a prompt's draws");
+                         "from BF16; jitter: standard deviation over a prompt's reruns"
+                       : "beyond chaos: separable from BF16's reruns with perturbed noise; "
+                         "jitter: standard deviation over a prompt's reruns");
 }
 
 static enum kvr_status paired_table(struct kvr_table **out, struct race *r)

@@ -247,7 +247,8 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
     if (st == KVR_OK)
         st = window_table(out, &r, w, n);
     snprintf(note, sizeof note,
-             "%s by window, means and %g %% intervals over prompts; floor: BF16's draws (reruns) "
+             "%s by window, means and %g %% intervals over prompts; floor: BF16's reruns with "
+             "perturbed noise "
              "in the same window; beyond chaos: differs significantly from them, Holm-adjusted "
              "over the methods of a window",
              o->metric, 100 * o->level);
@@ -380,7 +381,7 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
              "error of cells without forcing; propagated: free minus injected, paired; per chunk: "
              "least-squares slope over the chunks of a rollout without forcing; error x: growth "
              "factor of the RMS error per chunk; %g %% intervals over prompts; row BF16: BF16's "
-             "draws (reruns with perturbed noise)",
+             "reruns with perturbed noise",
              o->metric, 100 * o->level);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);

@@ -477,7 +477,7 @@ static void show_round(const struct settle *s, const struct round *r)
         fprintf(f, "%d of %d open claims (first: %s)", r->n_claims, s->sum->open, r->claim[0]->id);
     else
         fprintf(f, "%s",
-                strcmp(r->forcing, "teacher") ? "other readings (versions) of the methods"
+                strcmp(r->forcing, "teacher") ? "other versions of the methods"
                                               : "rollouts with teacher forcing");
     fprintf(f, ": %d methods, %d prompts per suite\n", r->n_methods, r->prompts);
 }

@@ -318,7 +318,7 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
         !(req->jitter_magnitude >= 0 && req->jitter_magnitude <= 1))
         return kvr_fail(
             KVR_EINVAL,
-            "rollout: jitter draw (a rerun with perturbed noise) has number %d and magnitude "
+            "rollout: jitter: the rerun with perturbed noise has number %d and magnitude "
             "%g, need a number in 0..%d and a magnitude in 0..1",
             req->jitter_draw, req->jitter_magnitude, KVR_MAX_DRAW);
     if ((req->forcing != KVR_FORCING_NONE) != (req->teacher != NULL))

@@ -30,7 +30,7 @@ static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(
         struct saliency_opts, fill, FILL_AUTO, fill_names,
         "what replaces dropped frames: zeros (zero), the frame's mean (pooled), nothing (drop), "
-        "or zeros in the @study reading and nothing in the intended reading (auto)"),
+        "or zeros in the @study version and nothing in the intended one (auto)"),
     { 0 },
 };
 

@@ -38,7 +38,7 @@ static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct saliency_opts, recency_weight, 0.3, 0, 1e6,
                   "weight of a frame's recency in its saliency score"),
     KVR_OPT_ENUM(struct saliency_opts, refresh, EVERY_CALL, refresh_names,
-                 "when the @study reading computes saliency scores: at every call (every_call) or "
+                 "when the @study version computes saliency scores: at every call (every_call) or "
                  "when the cache grows (on_growth)"),
     { 0 },
 };

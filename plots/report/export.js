@@ -40,7 +40,7 @@ function standalone(o) {
   });
   if (o.legend.length) y += 18;
   // The saved figure states the settings of its cells.
-  const about = `${D.title}: ${state.group}` + (state.suite ? `, suite ${state.suite}` : "") + (state.reading ? `, reading ${state.reading}` : ""), most = Math.floor((W - 16) / 5.4);
+  const about = `${D.title}: ${state.group}` + (state.suite ? `, suite ${state.suite}` : "") + (state.reading ? `, version ${state.reading}` : ""), most = Math.floor((W - 16) / 5.4);
   for (let i = 0; i < about.length; i += most, y += 13) put1(12, y, about.slice(i, i + most), { "font-size": 10, fill: soft });
   put1(12, -10, o.name, { "font-size": 15, "font-weight": 600 });
   const copy = styled(o.svg), top = 32, all = y + top;

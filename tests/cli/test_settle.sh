@@ -50,7 +50,7 @@ json "what is on the margin got more prompts, and what it would need" \
     '.[] | select(.id == "thin") | .n >= 12 and (.verdict | IN("holds", "does not hold", "equal", "futile", "cannot be told here"))'
 json "what no cell can tell is left" '.[] | select(.id == "far") | .verdict == "cannot be told here"'
 exits 0 "the other reading, and a teacher" settle all --ledger mine.yaml --db t.db --out o -j 2 --most 20 --elsewhere 1
-says "a round of the reading" 'settle: round 1: other readings .versions. of the methods: [1-9][0-9]* methods, 1 prompts per suite'
+says "a round of the reading" 'settle: round 1: other versions of the methods: [1-9][0-9]* methods, 1 prompts per suite'
 says "and of the teacher" 'settle: round 2: rollouts with teacher forcing: [1-9][0-9]* methods, 1 prompts per suite'
 exits 0 "no prompt with a word that the model has not learnt" query --db t.db \
     "SELECT count(*) AS n FROM cell WHERE prompt_id = 'odd'" --json

@@ -207,7 +207,7 @@ START_TEST(refused)
     static const struct {
         const char *method, *says;
     } of[] = {
-        { "RTN_INT4", "RTN_INT4: launches=eager: applies only to a @study reading" },
+        { "RTN_INT4", "RTN_INT4: launches=eager: applies only to a @study version" },
         { "PRQ_INT4@study", "PRQ_INT4@study: launches=eager: codec 'sym" },
         { "QAQ_INT4@study", "QAQ_INT4@study: launches=eager: codec 'outliers" },
     };

@@ -99,7 +99,8 @@ static const struct {
     { "frames: 6\nzip: frames\n", "list of axes" },
     { "frames: 6\nexclude: [{when: name=X}]\n", "the rule has no 'reason'" },
     { "frames: 6\nexclude: [{when: nme=X, reason: r}]\n", "unknown field 'nme'" },
-    { "frames: 6\nexclude: {when: name=X, reason: r}\n", "need a list of rules {when, reason}, found a map" },
+    { "frames: 6\nexclude: {when: name=X, reason: r}\n",
+      "need a list of rules {when, reason}, found a map" },
     { "frames: 6\ninclude: [{when: name=X, reason: ''}]\n", "found an empty value" },
 };
 

@@ -144,7 +144,11 @@ static const struct {
     { "RTN_INT4", { { "group", "fit x" } }, 1, KVR_EINVAL, "bits above 0" },
     { "RTN_INT4", { { "axis", "fit 3" } }, 1, KVR_EINVAL, "not a numeric option of RTN_INT4" },
     { "RTN_INT4", { { "frames", "fit 3" } }, 1, KVR_EINVAL, "not a numeric option of RTN_INT4" },
-    { "RTN_INT4", { { "group", "fit 5" }, { "bits", "fit 5" } }, 2, KVR_EINVAL, "options group and bits both" },
+    { "RTN_INT4",
+      { { "group", "fit 5" }, { "bits", "fit 5" } },
+      2,
+      KVR_EINVAL,
+      "options group and bits both" },
 };
 
 START_TEST(refusals)

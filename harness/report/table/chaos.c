@@ -28,11 +28,10 @@ static enum kvr_status note_floor(struct kvr_table *to, const struct kvr_table *
     char text[256];
     size_t n;
 
-    n = (size_t)snprintf(
-        text, sizeof text,
-        "chaos floor: BF16 with noise perturbed by 2^-%.0f, %.0f draws (reruns) of %.0f "
-        "prompts, is",
-        number(f, 0), number(f, 1), number(f, 2));
+    n = (size_t)snprintf(text, sizeof text,
+                         "chaos floor: BF16 with noise perturbed by 2^-%.0f, %.0f reruns of %.0f "
+                         "prompts, is",
+                         number(f, 0), number(f, 1), number(f, 2));
     if (isfinite(number(f, 3)))
         n += (size_t)snprintf(text + n, sizeof text - n, " %.1f dB", number(f, 3));
     if (isfinite(number(f, 4)))
@@ -65,11 +64,10 @@ static enum kvr_status note_two_videos(struct kvr_table *to, const char *db_path
     KVR_TRY(kvr_chaos_two_videos(who, sizeof who, db_path));
     if (!who[0])
         return KVR_OK;
-    snprintf(
-        text, sizeof text,
-        "prompts whose BF16 draws (reruns with perturbed noise) diverge, so fidelity is unreliable "
-        "(lowest PSNR): %s",
-        who);
+    snprintf(text, sizeof text,
+             "prompts whose BF16 reruns with perturbed noise diverge, so fidelity is unreliable "
+             "(lowest PSNR): %s",
+             who);
     return kvr_table_note(to, text);
 }
 
@@ -90,7 +88,7 @@ enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path)
     if (number(f, 1) > 0)
         st = note_floor(t, f);
     else if (number(f, 5) > 0)
-        st = kvr_table_note(t, "no BF16 draws (reruns with perturbed noise) were run, so the chaos "
+        st = kvr_table_note(t, "no BF16 reruns with perturbed noise exist, so the chaos "
                                "floor is unknown; set `control: 4` in the sweep");
     else
         st = KVR_OK;
