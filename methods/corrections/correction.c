@@ -1,5 +1,5 @@
 /* correction.c - the list of corrections, the check of the codecs that a correction supports, and
- * the squared scales that corrections read. */
+ * the squared quantization scales from which corrections estimate errors. */
 #include "methods/corrections/correction.h"
 
 #include <string.h>

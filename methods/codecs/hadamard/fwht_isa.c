@@ -6,11 +6,11 @@
 #include "methods/codecs/hadamard/fwht_kernels.h"
 #include "methods/codecs/hadamard/fwht_lanes.h"
 
-/* Divides n vectors by norm, correctly rounded. With FMA no division is needed: let y = fl(1 /
- * norm), where fl rounds to FP32, and l = 1 / norm - y. Then fma(r, y, fl(r l)) is the rounded
- * quotient, unless r is 0 or an operation underflows or overflows. Rows with such values are
- * divided. The norm is 2^k or sqrt(2) 2^k, so the claim depends only on the mantissa of r. The test
- * tests/methods/test_isa.c checks all 2^23 mantissas. */
+/* Divides the n SIMD vectors r by norm, correctly rounded. With FMA no division is needed: let y =
+ * fl(1 / norm), where fl rounds to FP32, and l = 1 / norm - y. For an element r, fma(r, y, fl(r l))
+ * is then the rounded quotient, unless r is 0 or an operation underflows or overflows. Rows with
+ * such values are divided. The norm is 2^k or sqrt(2) 2^k, so the claim depends only on the
+ * mantissa of r. The test tests/methods/test_isa.c checks all 2^23 mantissas. */
 static inline __attribute__((always_inline)) void divide(vec *r, int n, float norm)
 {
 #ifdef KVR_SIMD

@@ -3,10 +3,11 @@
  *
  * Blocks start at multiples of `residual` tokens of the rollout (origin_tokens). Complete blocks
  * are quantized as in `asym`. The tokens after a chunk's last complete block stay in BF16 until the
- * next chunk completes the block. If a block has more than `residual` tokens, but not a multiple,
- * all its tokens are quantized.
+ * next chunk completes the block. For this the cache passes complete blocks and remaining tokens to
+ * the stage separately. If a caller passes at least `residual` tokens at once, all are quantized,
+ * even if their number is not a multiple of `residual`.
  *
- * A block is stored in the format of `asym` or of `raw`. */
+ * Quantized tokens are stored in the format of `asym`, BF16 tokens in that of `raw`. */
 #include "methods/codecs/grid/grid.h"
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/bounce.h"

@@ -9,12 +9,13 @@
  *                           centroid = BF16(mean of its tokens); unchanged if it has none
  *     x -= centroid[label]
  *
- * Distances are max(0, |x|^2 + |c|^2 - 2 x.c). Sums over channels are in FP32 and sums over tokens
- * in FP64, both in index order. Therefore the encoded bytes are the same on every device and for
- * any number of threads. Decoding adds the centroids of all stages to the values that the grid
- * decodes. A block with fewer than K tokens has one centroid per token.
+ * The squared distance of x from a centroid c is computed as max(0, |x|^2 + |c|^2 - 2 x.c). Sums
+ * over channels are in FP32 and sums over tokens in FP64, both in index order. Therefore the
+ * encoded bytes are the same on every device and for any number of threads. Decoding adds the
+ * centroids of all stages to the residual, which the next codec stage (the grid) quantizes. A block
+ * with fewer than K tokens has one centroid per token.
  *
- * With left=bf16, the residual is rounded to BF16 before the next stage or the grid, as in Quant
+ * With the option left=bf16, the residual is rounded to BF16 after each stage, as in Quant
  * VideoGen's code. That code stops as soon as few labels change. Here `iterations` iterations
  * always run. */
 #include <assert.h>
@@ -130,7 +131,8 @@ static uint8_t nearest(const struct kvr_kmeans *m, const float *x, const struct 
     return (uint8_t)at;
 }
 
-/* Runs one stage for one head, where x has stride H*D and labels have stride H. */
+/* Runs one k-means stage for one head. Consecutive tokens are H*D floats apart in x and H bytes
+ * apart in labels. */
 static void cluster(const struct kvr_kmeans *m, int stage, int h, float *x, uint8_t *labels,
                     kvr_bf16 *centres, struct workspace *r)
 {

@@ -2,12 +2,12 @@
  * followed by a Huffman code (KVComp, arXiv:2509.00579, 2d18a51). The format is in kvcomp.h, the
  * CUDA decoder in kvcomp_cuda.cu.
  *
- * The size of a block depends on the data; one entry is one byte of codes. KVComp builds one
- * Huffman code per layer from the first chunk, and cannot encode symbols that do not occur in this
- * chunk. Here each block has its own Huffman code, which contains all symbols. Blocks start at
- * multiples of 64 tokens of the rollout. A chunk's tokens after the last multiple stay in BF16
- * until the next chunk is stored. If a token has a NaN or an infinity, all tokens that share its
- * scale decode to NaN. CUDA blocks are encoded on the host. */
+ * The number of Huffman-coded bytes of a block depends on the data (kvr_stage_data.n_entries).
+ * KVComp builds one Huffman code per layer from the first chunk, and cannot encode symbols that do
+ * not occur in this chunk. Here each block has its own Huffman code, which contains all symbols.
+ * Blocks start at multiples of 64 tokens of the rollout. A chunk's tokens after the last multiple
+ * stay in BF16 until the next chunk is stored. If a token has a NaN or an infinity, all tokens that
+ * share its scale decode to NaN. Blocks in CUDA memory are encoded on the host. */
 #include "methods/codecs/kvcomp/kvcomp.h"
 
 #include <stdlib.h>
@@ -59,8 +59,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
 
 /* Returns an upper bound of the bytes of codes. A Huffman code needs on average at most `bits` bits
  * per element, like a fixed-length code. One byte per unit (64 tokens of a head) is added for
- * padding. KVCOMP_SYMBOLS * KVCOMP_LENGTHS / 8 bytes are added, because one is added to every
- * symbol's count. */
+ * padding. The code is computed for counts that are increased by one per symbol. This costs at most
+ * KVCOMP_LENGTHS bits for each of the KVCOMP_SYMBOLS symbols. */
 static int64_t most_of(const struct kvcomp *g)
 {
     const int64_t elements = g->blocks * KVCOMP_BLOCK * g->n_heads * g->head_dim;
@@ -158,8 +158,8 @@ static void number_codes(const uint8_t *length, unsigned *code)
 
 /* ---- packing ------------------------------------------------------------------------------- */
 
-/* Packs a unit, head h of one block of 64 tokens, into `to`, whose bytes must be 0. Returns the
- * number of bytes. */
+/* Packs the code words of 64 tokens in head h (a unit) into `to`, which the caller has filled with
+ * zeros. Returns the number of packed bytes. */
 static int64_t pack_unit(const struct kvcomp *g, const uint8_t *q, int64_t block, int64_t h,
                          const unsigned *code, uint8_t *params, uint8_t *to)
 {
@@ -202,8 +202,8 @@ static enum kvr_status code_block(const struct kvr_stage_job *job, const struct 
     number_codes(params, code);
     for (int i = 0; i < 1 << g->bits; i++)
         bits += (count[i] - 1) * params[i];
-    /* Allocate one byte of padding per unit; only the bytes in use are copied to the block
-     * below. */
+    /* The scratch has one byte of padding per unit (64 tokens of a head). Only the bytes in use are
+     * copied to out->codes. */
     uint8_t *scratch = calloc((size_t)(bits / 8 + g->blocks * g->n_heads + 1), 1);
     if (!scratch)
         return kvr_fail(KVR_ENOMEM, "kvcomp: out of memory while allocating %lld bits",

@@ -7,7 +7,7 @@
  * to BF16. If a group has a NaN or an infinity, its scale is NaN and the whole group decodes to
  * NaN.
  *
- * Stored are the codes, packed as in pack.h, and the scales [T * C / group] in FP16. The study's
+ * The stage stores the codes, packed as in pack.h, and FP16 scales [T * H * D / group]. The study's
  * variant and the intended variant are the same. */
 #include <math.h>
 
@@ -67,7 +67,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Corrections must measure the quantization error, because the distances between levels differ. */
+/* Corrections of attention scores must measure the quantization error. It does not follow from the
+ * scale, because the distances between levels differ. */
 static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out)
 {

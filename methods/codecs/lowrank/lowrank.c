@@ -5,10 +5,10 @@
  * The directions are the eigenvectors with the largest eigenvalues of the covariance of the block's
  * tokens, computed by cyclic Jacobi rotations in FP64. Signs are chosen so that the component of
  * largest magnitude is positive. The coordinates are computed from the stored BF16 directions. The
- * stage is a negative control: it stores few directions almost exactly and drops all others. It
- * follows xKV (arXiv:2503.18893), which shares directions between the heads of several layers. A
- * head with a NaN or an infinity decodes to NaN. Directions from a calibration file are also stored
- * with each block. CUDA blocks are encoded on the host. */
+ * stage is a negative control: it stores few directions almost exactly and drops all others. It is
+ * based on xKV (arXiv:2503.18893) but, unlike xKV, does not share directions between the heads of
+ * several layers. A head with a NaN or an infinity decodes to NaN. Directions from a calibration
+ * file are also stored with each block. Blocks in CUDA memory are encoded on the host. */
 #include "methods/codecs/lowrank/lowrank.h"
 
 #include <stdio.h>
@@ -230,8 +230,8 @@ static void code_head(const struct lowrank *g, const float *x, int h, const floa
 }
 
 /* Opens the calibration file of the option `basis`. *basis receives the layer's means and
- * directions [H][1 + D][D], which are valid until *f is closed. Both are NULL if the option names
- * no file. */
+ * directions [H][1 + D][D], which are valid until *f is closed. *basis and *f are NULL if the
+ * option names no file. */
 static enum kvr_status open_basis(const struct kvr_stage_job *job, struct kvr_st **f,
                                   const float **basis)
 {

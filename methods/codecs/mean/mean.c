@@ -5,8 +5,9 @@
  * `mean` rounds the mean to FP16 before it subtracts it, so that decoding adds exactly the same
  * value. Subtracting one mean from all keys would cancel in the softmax (SageAttention,
  * arXiv:2410.02367, section 4.2). Blocks have different means, so decoding must add them back.
- * LongLive-2 uses `demean`. It changes the score of a query q and a key k by -mean(k) sum_c q_c /
- * sqrt(D), which is not corrected anywhere. */
+ * LongLive-2 uses `demean`. If mean(k) is the mean of a head's key k over its D channels, `demean`
+ * changes the score of k and a query q by -mean(k) sum_c q_c / sqrt(D). Nothing corrects this
+ * change. */
 #include "methods/codecs/mean/demean.h"
 #include "methods/codecs/mean/mean_cuda.h"
 

@@ -3,8 +3,8 @@
  *
  * OScaR (arXiv:2605.19660) divides keys by their norm before it quantizes them per channel.
  * Otherwise tokens with a large norm would determine the scales of their groups. The divisor is the
- * norm rounded to FP16. Decoding multiplies the grid's error by the norm, so corrections must
- * measure the error. */
+ * norm rounded to FP16. Decoding multiplies the quantization error by the norm. Corrections of
+ * attention scores must therefore measure the error, because it does not follow from the scales. */
 #include "methods/codecs/norm/norm.h"
 
 static struct norm norm_of(const struct kvr_stage_job *job)

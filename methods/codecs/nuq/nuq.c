@@ -13,8 +13,8 @@
  *
  * KVQuant fits levels, and the ranges of keys, to calibration texts, and weights elements by Fisher
  * information. Here ranges are always computed from the block. A calibration uses the weights
- * above, because gradients for Fisher weights are not available. CUDA blocks are encoded on the
- * host. */
+ * above, because gradients for Fisher weights are not available. Blocks in CUDA memory are encoded
+ * on the host. */
 #include "methods/codecs/nuq/nuq.h"
 
 #include <stdlib.h>
@@ -145,7 +145,7 @@ static void fit_vector(const struct nuq *g, const float *x, int64_t vector, floa
     for (int64_t i = 0; i < n && !bad; i++)
         extra -= x[at(g, vector, i)] < lo || x[at(g, vector, i)] > hi;
     /* If several elements equal lo or hi, fewer than n_outliers elements are outside the range. The
-     * vector's first elements then fill the rest of the list. */
+     * first elements within the range then fill the list of outliers. */
     for (int64_t i = 0, k = 0; i < n && k < g->n_outliers; i++) {
         const float v = x[at(g, vector, i)];
         const bool far = !bad && (v < lo || v > hi);
@@ -179,8 +179,9 @@ static float relative(float x, float middle, float half)
     return y < -1 ? -1 : y > 1 ? 1 : y;
 }
 
-/* Adds the quantized elements of all vectors to the histogram of y. Weights are relative to the
- * largest half range of the block's vectors, which is returned. */
+/* Adds the quantized elements of all vectors, normalised to y in [-1, 1], to the histogram `bins`.
+ * An element's weight is the square of its vector's half range, divided by that of the largest half
+ * range. Returns the largest half range. */
 static float count(const struct nuq *g, const float *x, const uint8_t *params, uint64_t *bins)
 {
     float most = 0;
@@ -263,8 +264,8 @@ void kvr_nuq_fit_levels(const uint64_t *bins, int n, double *level)
     }
 }
 
-/* Computes the levels for decoding, read [n], which preserve the histogram's mean and standard
- * deviation (norm=true). */
+/* For norm=true, computes the decoder's levels, the array `read` [n], from the encoder's levels,
+ * the array `level` [n]. Decoded elements then have the histogram's mean and standard deviation. */
 static void stretch_levels(const uint64_t *bins, int n, const double *level, double *read)
 {
     double mean, sd, mean_read, sd_read;
@@ -315,7 +316,8 @@ enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint6
     return st;
 }
 
-/* Computes or reads the levels: level [2^bits] for encoding, read [2^bits] for decoding. */
+/* Computes the levels or reads them from a file. Encoding uses the array `level` [2^bits], decoding
+ * the array `read` [2^bits]. */
 static enum kvr_status make_levels(const struct kvr_stage_job *job, const struct nuq *g,
                                    const float *x, const uint8_t *params, double *level,
                                    double *read)

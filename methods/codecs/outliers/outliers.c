@@ -1,5 +1,6 @@
 /* outliers.c - the stage `outliers`: stores elements whose magnitude exceeds `sigma` standard
- * deviations of the block in FP16, so that they do not widen the ranges of the following grid.
+ * deviations of the block in FP16, so that they do not widen the quantization ranges of the next
+ * stage, the grid.
  *
  * An entry is an outlier's FP16 value, stored in `codes`, and its int32 index (t*H + h)*D + d,
  * stored in `meta`: 6 bytes per outlier. Indices ascend.
@@ -15,11 +16,11 @@
  *     left=clamp   the bound with the element's sign (the study's QAQ)
  *     left=keep    the outlier itself, which thus still widens the range (the study's TPTQ)
  *
- * In the study's variant, s of `fill` and `clamp` includes zeros that pad the block to a multiple
- * of 16 tokens, as in QAQ; s of `keep` does not, as in TPTQ. In the intended variant a value beyond
- * the range of FP16 is stored as +-65504. In a block with a NaN or an infinity, s is not finite and
- * no element is an outlier. The grid then encodes the NaN or infinity, and its group decodes to
- * NaN.
+ * In the study's variant with left=fill or left=clamp, s includes zeros that pad the block to a
+ * multiple of 16 tokens, as in QAQ. With left=keep, s does not include them, as in TPTQ. In the
+ * intended variant a value beyond the range of FP16 is stored as +-65504. In a block with a NaN or
+ * an infinity, s is not finite and no element is an outlier. The grid then encodes the NaN or
+ * infinity, and all elements that share its scale decode to NaN.
  *
  * On CUDA, encoding synchronises once, because the host must know the number of outliers to
  * allocate their buffers. */
@@ -204,7 +205,8 @@ static struct found none_found(struct run r, float bound, float *scratch)
                            .all = true };
 }
 
-/* Prefetches the span after the span at element e. */
+/* Prefetches the elements that follow [e, e + SPAN): at most SPAN elements, all before element
+ * `end`. */
 static void fetch_next(const struct kvr_values *x, int64_t e, int64_t end)
 {
     const size_t size = x->bf16 ? sizeof(kvr_bf16) : sizeof(float);
@@ -214,8 +216,9 @@ static void fetch_next(const struct kvr_values *x, int64_t e, int64_t end)
         kvr_grid_fetch((const char *)x->p + (size_t)next * size, (size_t)n * size);
 }
 
-/* Computes the moments of a piece and its candidates in one pass. Candidates are elements that
- * exceed half of the bound that the piece's first span gives. */
+/* Computes the moments of a piece and lists the piece's candidates for outliers, in one pass. A
+ * candidate's magnitude exceeds half of the bound that follows from the piece's first SPAN
+ * elements. */
 static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_values *x, struct run r,
                           float *scratch, struct kvr_moments *part, struct found *f)
 {
@@ -240,9 +243,9 @@ static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_valu
  * exact bound. Returns NaN if rounding errors may matter. Let Q be the sum of squares, S the sum
  * and e = 2^-18. The error of Q is at most e Q and the error of S at most e sqrt(n Q). Hence the
  * error of Q - S^2 / n is less than 3.1 e Q, and that of the moments in double far less than .9 e
- * Q. The bounds for the sum of squared deviations minus and plus 4 e Q select the same values,
- * unless a BF16 number lies between these bounds. Squares below 2^-126 could underflow, so a small
- * Q is rejected. */
+ * Q. Let m2 be the computed sum of squared deviations. The bounds that follow from m2 - 4 e Q and
+ * from m2 + 4 e Q select the same values, unless a BF16 number lies between these bounds. Squares
+ * below 2^-126 could underflow, so a small Q is rejected. */
 static float bound_of_rough(const struct kvr_stage_job *job, struct kvr_rough all, int64_t n)
 {
     const double total = (double)(n + padded_elements(job)), off = 4 * 0x1p-18 * all.square;
@@ -281,8 +284,8 @@ static void list_some(struct found *f, const kvr_bf16 *x, int64_t m, int64_t e,
     f->count = at;
 }
 
-/* Computes the FP32 sums of a piece and its candidates in one pass. Candidates are elements whose
- * magnitude bits exceed `least`. */
+/* Computes the FP32 sums of a piece and lists the piece's candidates for outliers, in one pass.
+ * Candidates are elements whose magnitude bits exceed `least`. */
 static struct kvr_rough look_roughly(const struct kvr_values *x, struct run r, uint16_t least,
                                      float *scratch, struct found *f)
 {
@@ -305,8 +308,8 @@ static struct kvr_rough look_roughly(const struct kvr_values *x, struct run r, u
     return all;
 }
 
-/* Returns the BF16 bits of three quarters of the bound that a sample of eight spans of the block
- * gives. */
+/* Estimates the bound of outliers from the first SPAN elements of every eighth piece. Returns the
+ * BF16 bits of three quarters of the estimate, which is probably below the exact bound. */
 static uint16_t likely_bound(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n)
 {
     const struct outliers_opts *o = job->opts;
@@ -334,8 +337,8 @@ static uint16_t likely_bound(const struct kvr_stage_job *job, const struct kvr_v
     return guess <= FLT_MAX ? (uint16_t)(kvr_f32_bits(guess) >> 16) : 0x7f7f;
 }
 
-/* Computes the candidates of every piece in one pass over BF16 values. Returns the bound, or NaN if
- * FP32 sums are not accurate enough for this block. */
+/* Lists the candidates for outliers of every piece, in one pass over BF16 values. Returns the bound
+ * of outliers, or NaN if FP32 sums are not accurate enough for this block. */
 static float find_roughly(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                           float *scratch, struct found found[PIECES])
 {
@@ -352,8 +355,8 @@ static float find_roughly(const struct kvr_stage_job *job, const struct kvr_valu
     return bound_of_rough(job, all, n);
 }
 
-/* Computes the candidates of every piece, for F32 or BF16 values. Returns the bound, from moments
- * in double. */
+/* Lists the candidates for outliers of every piece; x has F32 or BF16 values. Returns the bound of
+ * outliers, computed from moments in double. */
 static float find_exactly(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                           float *scratch, struct found found[PIECES])
 {
@@ -365,8 +368,9 @@ static float find_exactly(const struct kvr_stage_job *job, const struct kvr_valu
     return bound_of(job, part);
 }
 
-/* Removes candidates whose magnitude does not exceed `bound`. If candidates may be missing, finds
- * them again by another pass over the piece. Returns false if the scratch is too small for them. */
+/* Removes candidates whose magnitude does not exceed `bound`. Lists them again, in another pass
+ * over the piece, if the scratch was too small or the candidates' threshold f->bound is above
+ * `bound`. Returns false if the scratch is again too small. */
 static bool keep_those_beyond(const struct kvr_values *x, struct run r, float bound, float *scratch,
                               struct found *f)
 {
@@ -567,8 +571,8 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, float *x
     return KVR_OK;
 }
 
-/* Returns the next value in the channel of entry `at` that is not an outlier, or 0 if there is
- * none. */
+/* Returns the first value that follows outlier index[at] in its channel and is not an outlier, or 0
+ * if there is none. */
 static float value_below(const struct kvr_values *x, int64_t n, int64_t channels,
                          const int32_t *index, int64_t n_exact, int64_t at)
 {
@@ -583,11 +587,12 @@ static float value_below(const struct kvr_values *x, int64_t n, int64_t channels
     return next < n ? value_at(x, next) : 0;
 }
 
-/* Computes the values of left=fill that replace the outliers index [n_exact], without modifying x:
- * value [n_exact]. An outlier's value is that of the previous token in the same channel, or the
- * value that replaces it. The array last [channels] is scratch for the latest entry of each
- * channel. At most half of each piece's scratch is used by candidates, so that `value` and `last`
- * fit into the scratch if there are at least two tokens. */
+/* Computes the array value [n_exact], which replaces the outliers index [n_exact] for left=fill,
+ * and does not modify x. After the first token, an outlier is replaced by the previous token's
+ * value in the same channel or, if that is an outlier too, by its replacement. The array last
+ * [channels] is scratch for the latest outlier of each channel. A candidate occupies two words of
+ * the scratch, which has one word per element, so n_exact is at most half the number of elements.
+ * Therefore `value` and `last` fit into the scratch if there are at least two tokens. */
 static void fill_values(const struct kvr_values *x, int64_t n, int64_t channels,
                         const int32_t *index, int64_t n_exact, float *value, int32_t *last)
 {
@@ -662,7 +667,7 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
     return KVR_OK;
 }
 
-/* ---- functions for kvr_once_encode(), which codes outliers and a grid in one pass -------- */
+/* ---- functions for kvr_once_encode(), which finds outliers and quantizes in one pass ----- */
 
 static bool once_likely(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                         uint16_t *least)

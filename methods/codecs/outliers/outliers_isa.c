@@ -20,8 +20,8 @@ static inline uint64_t v_bits_over(const float *x, float bound)
 }
 #endif
 
-/* Computes the moments of n values from LANES partial sums of the values and LANES partial sums of
- * their squares. */
+/* Computes the mean and the sum of squared deviations of n values from LANES partial sums of the
+ * values and LANES partial sums of their squares. */
 static struct kvr_moments of_sums(const double sum[LANES], const double square[LANES], int64_t n)
 {
     struct kvr_moments m = { .n = (double)n };
@@ -79,7 +79,7 @@ static struct kvr_moments moments(const float *x, int64_t n)
 
 static int64_t count_over(const float *x, int64_t n, float bound)
 {
-    enum { SPAN = 1024 }; /* the counts of a span fit into 32-bit lanes */
+    enum { SPAN = 1024 }; /* `some` counts up to SPAN elements in 32-bit lanes */
     int64_t total = 0;
 
     for (int64_t e = 0; e < n; e += SPAN) {
@@ -143,8 +143,9 @@ static inline double d_total(vf v)
     return total;
 }
 
-/* Adds the values and squares of as many groups of 64 values as n contains to the sums in r, and
- * writes one mask word per group. Returns the number of values that it has processed. */
+/* Adds the values and their squares to the sums in r, for the complete groups of 64 BF16 values in
+ * x [n]. Bit i of over[g] is set if the magnitude of value i of group g exceeds `least`. Returns
+ * the number of values in these groups. */
 static int64_t rough_words(const uint16_t *x, int64_t n, uint16_t least, uint64_t *over,
                            struct kvr_rough *r)
 {

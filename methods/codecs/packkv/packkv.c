@@ -4,13 +4,13 @@
  * the number of bits that their range needs. The format is in packkv.h, the CUDA decoder in
  * packkv_cuda.cu.
  *
- * The size of a block depends on the data; one entry is one byte of codes. PackKV applies the same
- * permutation of tokens to keys and values and never inverts it, because attention does not depend
- * on the order. Here keys and values have separate permutations, which are stored with one byte per
- * token. Blocks start at multiples of 64 tokens of the rollout. A chunk's tokens after its last
- * complete block stay in BF16 until the next chunk completes the block. A token with a NaN or an
- * infinity has the scale NaN, is coded like a token of zeros, and decodes to NaN. CUDA blocks are
- * encoded on the host. */
+ * The number of packed bytes of a block depends on the data (kvr_stage_data.n_entries). PackKV
+ * applies the same permutation of tokens to keys and values and never inverts it, because attention
+ * does not depend on the order. Here keys and values have separate permutations, which are stored
+ * with one byte per token. Blocks start at multiples of 64 tokens of the rollout. A chunk's tokens
+ * after its last complete block stay in BF16 until the next chunk completes the block. A token with
+ * a NaN or an infinity has the scale NaN, is coded like a token of zeros, and decodes to NaN.
+ * Blocks in CUDA memory are encoded on the host. */
 #include "methods/codecs/packkv/packkv.h"
 
 #include <stdlib.h>
@@ -50,7 +50,8 @@ static struct packkv packkv_of(const struct kvr_stage_job *job)
     };
 }
 
-/* Returns the bytes of a round (16 tokens of a head) in which every code has n bits. */
+/* Returns the number of bytes of a round (16 sorted tokens in one head) whose codes all have n
+ * bits. */
 static int64_t round_bytes(const struct packkv *g, int64_t n)
 {
     return (packkv_head_bits(g) + g->head_dim * PACKKV_ROUND * n + 7) / 8;
@@ -177,9 +178,10 @@ static int seed_of(const uint8_t *q, int64_t width, const bool *taken)
     return seed;
 }
 
-/* Sorts the tokens of a block greedily. Each round of 16 tokens starts with the token of seed_of().
- * It then repeatedly adds the token with which the round needs the fewest bits; on ties, the
- * oldest. The arrays lo and hi [width] are scratch for the range of the round's codes. */
+/* Sorts the 64 tokens of a block greedily into rounds of 16 tokens. The first token of a round is
+ * the one that seed_of() returns. Each next token is the one with which the codes of the round need
+ * the fewest bits; on ties, the oldest. The scratch arrays lo and hi [width] have the smallest and
+ * the largest code of each channel in the round. */
 static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t *hi,
                            uint8_t *order)
 {
@@ -233,8 +235,8 @@ static void put_bits(struct writer *w, unsigned raw, int n)
         w->to[w->bit / 8] = (uint8_t)(w->to[w->bit / 8] | (raw >> i & 1u) << w->bit % 8);
 }
 
-/* Packs the codes of one round, the first 16 tokens of `order` in head h, and returns the number of
- * bytes. */
+/* Packs the codes that the first 16 tokens of `order` (a round) have in head h. Returns the number
+ * of packed bytes. */
 static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t width, int64_t h,
                           const uint8_t *order, uint8_t *to)
 {
@@ -264,8 +266,8 @@ static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t widt
     return (w.bit + 7) / 8;
 }
 
-/* Quantizes and packs block b into `to`, whose bytes must be 0. Returns the number of bytes. The
- * array `scratch` has 66 width bytes. */
+/* Quantizes block b of 64 tokens and packs it into `to`, which the caller has filled with zeros.
+ * Returns the number of packed bytes. The array `scratch` has 66 * H*D bytes. */
 static int64_t pack_block(const struct packkv *g, const float *x, int how, int64_t b,
                           uint8_t *scratch, uint8_t *params, uint8_t *to)
 {

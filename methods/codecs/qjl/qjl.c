@@ -1,9 +1,10 @@
 /* qjl.c - the stage `qjl`: stores, per head of a token, the signs of D random projections and the
  * norm of the vector. The arithmetic is in qjl.h, the CUDA decoder in qjl_cuda.cu.
  *
- * TurboQuant (arXiv:2504.19874) uses this stage as a second grid, for the residual r. The inner
- * product of a query q with the decoded residual is an unbiased estimate of q . r. Its variance is
- * ((pi / 2) ||q||^2 ||r||^2 - (q . r)^2) / D. CUDA blocks are encoded on the host. */
+ * TurboQuant (arXiv:2504.19874) uses this stage to encode the residual r of another quantizer. The
+ * inner product of a query q with the decoded residual is an unbiased estimate of q . r. Its
+ * variance is ((pi / 2) ||q||^2 ||r||^2 - (q . r)^2) / D. Blocks in CUDA memory are encoded on the
+ * host. */
 #include "methods/codecs/qjl/qjl.h"
 
 #include "methods/kernels/pack.h"
@@ -46,8 +47,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* The random projection matrix S of the widest supported head, times 4. A head of D channels uses
- * its first D rows and columns. */
+/* The random projection matrix S of the widest supported head, stored as 4 S, whose elements are
+ * integers. A head of D channels uses its first D rows and columns. */
 struct table {
     int8_t s[QJL_MAX_DIM][QJL_MAX_DIM];
 };

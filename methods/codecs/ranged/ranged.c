@@ -1,11 +1,13 @@
 /* ranged.c - the stage `ranged`: integer quantization with one scale per token over all heads. A
- * range coder compresses the integers of each channel (CacheGen, arXiv:2310.07240; like its code,
- * without differences between tokens). The arithmetic is in ranged.h.
+ * range coder compresses the integers of each channel, as in CacheGen (arXiv:2310.07240).
+ * CacheGen's paper codes differences between tokens; its code and this stage do not. The arithmetic
+ * is in ranged.h.
  *
- * The size of a block depends on the data; one entry is one byte of codes. Decoding a token starts
- * at the first token of its segment. All symbols of a token of zeros are C. A token with a NaN or
- * an infinity has the scale A = NaN, is coded like a token of zeros, and decodes to NaN. CUDA
- * blocks are encoded on the host. */
+ * The number of coded bytes of a block depends on the data (kvr_stage_data.n_entries). The coder
+ * restarts at every segment of RANGED_SEGMENT tokens, so decoding a token starts at the first token
+ * of its segment. All symbols of a token of zeros are bins / 2 - 1. A token with a NaN or an
+ * infinity has the scale NaN, is coded like a token of zeros, and decodes to NaN. Blocks in CUDA
+ * memory are encoded on the host. */
 #include "methods/codecs/ranged/ranged.h"
 
 #include <stdlib.h>
@@ -45,9 +47,9 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* Returns an upper bound of the bytes of all channels. A channel's T symbols need at most T
- * log2(bins - 1) bits, plus 0.002 bits per symbol because frequencies and intervals are rounded,
- * plus 2 bytes per segment for its end and padding. */
+/* Returns an upper bound of the bytes of all channels. A channel's T symbols have bins - 1 possible
+ * values and need at most T log2(bins - 1) bits. Rounding of frequencies and intervals adds at most
+ * 0.002 bits per symbol. The coder's last bits and padding add at most 2 bytes per segment. */
 static int64_t most_of(const struct ranged *g)
 {
     const double bits = (double)g->n_tok * (log2(g->bins - 1) + 0.002);

@@ -56,7 +56,7 @@ static void raw_decode(const struct kvr_stage_job *job, const struct kvr_stage_d
     const size_t size = kvr_dtype_size(dtype_of(job));
     const size_t width = (size_t)nh * (size_t)s->head_dim;
 
-    (void)mode; /* a raw grid is never the second grid, so there is nothing to add */
+    (void)mode; /* `raw` never encodes a residual, so `out` is always set */
     for (int64_t t = 0; t < n; t++) {
         const char *src =
             (const char *)in->codes.p + (size_t)(((t0 + t) * s->n_heads + h0) * s->head_dim) * size;

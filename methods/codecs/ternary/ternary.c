@@ -4,8 +4,8 @@
  *
  * VidKV stores values in this way (arXiv:2503.16257, vidkv_quant.py at 0e55c39). Its code decodes
  * to -1, 0 or 1 without the scale, which is scaled=false here. Elements in the dead zone around 0
- * decode to 0, so errors are correlated with the elements. Corrections must therefore measure the
- * error. */
+ * decode to 0, so errors are correlated with the elements. Corrections of attention scores must
+ * therefore measure the error, because it does not follow from s. */
 #include "methods/codecs/ternary/ternary.h"
 
 #include "methods/codecs/grid/grid_cuda.h"
@@ -42,7 +42,7 @@ static struct ternary ternary_of(const struct kvr_stage_job *job)
     };
 }
 
-/* Returns the 2-bit `asym` grid that decodes the block. */
+/* Returns the settings of the 2-bit `asym` quantizer, whose decoder decodes the block. */
 static struct kvr_grid grid_of(const struct kvr_stage_job *job)
 {
     return (struct kvr_grid){ .bits = 2,

@@ -172,7 +172,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
                 uint8_t *to = codes + trq_byte_at(&g, t, at);
                 struct trq_fit f;
 
-                /* encode the anchor itself, other frames minus the previous frame r */
+                /* Encode the anchor's values, and for later frames the difference from r, the
+                 * decoded values of the previous frame. */
                 for (int c = 0; c < g.group; c++)
                     e[c] = anchor ? x[t * g.channels + at + c] : x[t * g.channels + at + c] - r[c];
                 f = trq_fit_bits(&g, anchor, bits, e);
@@ -195,8 +196,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     return KVR_OK;
 }
 
-/* Decodes the group of channels from `at` on of one token: r [group]. Decodes the same position of
- * all earlier frames first. */
+/* Decodes channels [at, at + group) of one token to r [group]. For this it first decodes the same
+ * position in all earlier frames. */
 static void decode_group(const struct trq *g, const struct kvr_stage_data *in, int64_t token,
                          int64_t at, float *r)
 {
@@ -245,7 +246,7 @@ const struct kvr_stage kvr_stage_trq = {
     KVR_CODED_STAGE(trq),
     .title = "codes the first frame, then each frame's difference from the decoded previous frame",
     .check = check,
-    /* no noise model covers two kinds of scales and clamped zero points */
+    /* enum kvr_noise_kind has no formula for the error of residuals with clamped zero points */
     .noise = kvr_noise_measured,
 };
 

@@ -3,12 +3,14 @@
  * unrope_cuda.cu.
  *
  * A channel that is nearly constant before RoPE oscillates with the position after RoPE, so
- * per-channel scales fit better before RoPE. Decoding also rotates the grid's error, by an angle
- * that depends on the position. Corrections multiply squared scales by squared queries. If both
- * channels of a RoPE pair share a scale, the sum of these products over the pair is invariant under
- * the rotation, and corrections remain valid. For other grids corrections are not valid. The stage
- * rejects values, which have no RoPE. Keys of unknown position are not rotated. A token that a
- * retention has merged uses the position at which it is stored. */
+ * per-channel scales fit better before RoPE. Decoding also rotates the quantization error, by an
+ * angle that depends on the position. Corrections of attention scores estimate a score's error
+ * variance from the sum over channels of squared scale times squared query. If both channels of a
+ * RoPE pair share a scale, the rotation does not change the pair's part of this sum, and
+ * corrections remain valid. If the two scales differ, corrections are not valid. The stage rejects
+ * values (V), which have no RoPE. Keys of unknown position are not rotated. A token that a
+ * retention policy has merged from several tokens is rotated by the position that the cache stores
+ * for it. */
 #include "methods/codecs/unrope/unrope.h"
 
 #include "methods/kernels/rope.h"

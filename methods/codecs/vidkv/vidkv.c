@@ -5,7 +5,7 @@
  * VidKV stores keys in this way (arXiv:2503.16257, vidkv_quant.py at 0e55c39) and states 1.5 bits
  * per element. The format needs more: the transform of n channels has 2 n real and imaginary terms,
  * and a minimum is stored with every scale. VidKV's code decodes a sign as 0 or s, which is
- * balanced=false here. CUDA blocks are encoded on the host. */
+ * balanced=false here. Blocks in CUDA memory are encoded on the host. */
 #include "methods/codecs/vidkv/vidkv.h"
 
 #include <assert.h>
@@ -89,8 +89,8 @@ struct range {
     int channel;
 };
 
-/* Compares two channels for qsort(): ascending by size, the width of the range. On ties the lower
- * channel is first. NaN is last. */
+/* Compares two channels for qsort(): ascending by the field `size`, the width of the channel's
+ * range. On ties the lower channel is first. NaN is last. */
 static int by_size(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
@@ -144,8 +144,8 @@ static bool is_finite(float x)
     return (kvr_f32_bits(x) & 0x7fffffffu) < 0x7f800000u;
 }
 
-/* Encodes group i of hard channel c of head h in 2 bits. `at` is the channel's index among the hard
- * channels of all heads. */
+/* Encodes token group i of channel c of head h in 2 bits. The channel is a hard one (of wide
+ * range), and `at` is its index among the hard channels of all heads. */
 static void code_hard(const struct vidkv *g, const float *x, int64_t i, int h, int c, int64_t at,
                       kvr_f16 *params, uint8_t *codes)
 {
@@ -174,7 +174,8 @@ static void code_hard(const struct vidkv *g, const float *x, int64_t i, int h, i
     kvr_pack(codes, g->n_tok, all, 2, i * g->group, n, at, 1, q);
 }
 
-/* Computes the Fourier transform of the easy channels of one token's head: X [easy][re, im]. */
+/* Computes the Fourier transform X [easy][re, im] of the easy channels (those stored as signs) of
+ * one head of one token. */
 static void transform(const struct vidkv *g, const float *x, const int *easy, float *X)
 {
     for (int f = 0; f < g->easy; f++) {
