@@ -72,7 +72,7 @@ const char *kvr_machine_text(char *buf, size_t n)
     char cpu[256], load[32] = "load unknown";
 
     if (kvr_machine_load() >= 0)
-        snprintf(load, sizeof load, "load %.2f", kvr_machine_load());
+        snprintf(load, sizeof load, "load average %.2f", kvr_machine_load());
     snprintf(buf, n, "%s, kernels %s%s, %s", kvr_cpu_name(cpu, sizeof cpu), kvr_isa_name(kvr_isa()),
              kvr_isa_forced() ? " (forced)" : "", load);
     return buf;

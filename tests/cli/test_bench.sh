@@ -17,7 +17,7 @@ exits 0 "bench kernels" bench kernels --rounds 3 --json
 json "bench kernels has the keys of the contract" \
     'length >= 30 and all(.[]; .name != "" and .variant != "" and .median > 0 and (.unit | test("/element$")) and .ratio > 0 and .reference != "")'
 json "bench kernels tells cold and warm" 'all(.[]; .cold > 0 and .warm == .median)'
-says "names the CPU, the variant and the load" "^bench: .*, kernels [a-z0-9_]+${KVREEL_CPU:+ [(]forced[)]}, load [0-9.]+\$"
+says "names the CPU, the variant and the load" "^bench: .*, kernels [a-z0-9_]+${KVREEL_CPU:+ [(]forced[)]}, load average [0-9.]+\$"
 json "a kernel is beside portable C, memcpy and the library" \
     '[.[] | select(.name == "ops.gelu" and .variant != "portable") | .reference] | unique == ["memcpy", "oneDNN gelu", "portable"] or length == 0'
 variants=$("$kvreel" doctor --json | jq -r '.[] | select(.name == "CPU kernels").found | split("; ")[1] | ltrimstr("this CPU runs ") | split(", ")[]')

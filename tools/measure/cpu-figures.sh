@@ -52,7 +52,7 @@ table() { # NAME TITLE
     printf '\n## %s\n\n' "$2"
     for v in $variants; do for t in $threads; do
         [ -e "$dir/$name.$v.$t" ] || continue
-        printf '* %s, %s: %s\n' "$v" "$t" "$(cat "$dir/machine.$name.$v.$t")"
+        printf '* Column `%s, %s`, threads: %s; %s\n' "$v" "$t" "$t" "$(cat "$dir/machine.$name.$v.$t")"
         files+=("$v.$t")
     done; done
     for f in "${files[@]}"; do
@@ -124,7 +124,7 @@ table gemm "Linear layers"
 threads=2
 printf '\n## Codecs\n\n'
 for v in $variants; do
-    printf '* %s: %s\n' "$v" "$(cat "$dir/machine.codec.$v.2")"
+    printf '* Column `%s`: %s\n' "$v" "$(cat "$dir/machine.codec.$v.2")"
     fields "$dir/codec.$v.2" | sed "s/^/$v\t/"
 done >"$dir/codec.all"
 # The rate of memcpy shows whether the host was busy (4 GB/s) or idle (10 GB/s and more).
