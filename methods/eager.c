@@ -52,7 +52,7 @@ int64_t kvr_eager_floats(const struct kvr_stage_job *job)
     return kvr_eager_grid(job) ? n + (l.n_tok > job->shape.n_tok ? n : 0) + 4 * l.n_groups : 0;
 }
 
-/* The block to encode, and the intermediate tensors of its encoder. */
+/* The block of keys or values to quantize, and the quantizer's intermediate tensors. */
 struct block {
     const struct kvr_eager_ops *op;
     struct kvr_dev *dev;
@@ -76,8 +76,9 @@ static void store_half(const struct block *b, const float *x, kvr_f16 nan, kvr_f
     b->op->half(b->dev, b->l.n_groups, nan, x, to);
 }
 
-/* Computes the scales of a symmetric grid. |x| and its maximum are not rounded to BF16, because
- * rounding could make a finite number infinite. */
+/* Computes each group's scale for symmetric quantization, max |x| / (2^(bits - 1) - 1). |x| and its
+ * maximum are not rounded to BF16, because that would round the largest finite numbers to
+ * infinity. */
 static void fit_sym(const struct block *b)
 {
     const int64_t groups = b->l.n_groups;

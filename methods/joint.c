@@ -1,4 +1,5 @@
-/* joint.c - reads, drops and reference-counts keys and values that are decoded jointly. */
+/* joint.c - decodes keys and values that can only be decoded jointly, frees them, and counts the
+ * references to them. */
 #include "methods/joint.h"
 
 enum kvr_status kvr_joint_read(struct kvr_joint *j)

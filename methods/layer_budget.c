@@ -13,7 +13,8 @@
 #include "harness/core/infile.h"
 #include "methods/policy.h"
 
-/* Number of layers of Wan2.1-T2V-1.3B, and maximum size of a file of factors in bytes. */
+/* N_PROFILED is the number of layers of Wan2.1-T2V-1.3B. MAX_FILE is the maximum size of a file of
+ * factors in bytes. */
 enum { N_PROFILED = 30, MAX_FILE = 1 << 20 };
 
 /* The study's factors of the 30 layers, profiled on MovieGen prompts 0 to 9. */
@@ -49,8 +50,8 @@ static double from_table(const double table[N_PROFILED], int layer, int n_layers
     return table[i] * (1 - share) + table[i + 1] * share;
 }
 
-/* Parses a line. Returns 1 if it contains one number, 0 if it is empty or a comment, and -1
- * otherwise. */
+/* Parses a line. Returns 1 if the line contains one number, 0 if the line is empty or a comment,
+ * and -1 otherwise. */
 static int read_line(char *line, double *x)
 {
     char *end;

@@ -5,8 +5,8 @@
 
 #include "methods/codecs/grid/grid_kernels.h"
 
-/* Returns whether coding takes at most about a nanosecond per element, which holds for `raw`, the
- * Walsh-Hadamard transform, outliers and integer grids. */
+/* Returns whether encoding and decoding take at most about 1 ns per element. This holds for codecs
+ * whose stages all are `raw`, Walsh-Hadamard transforms, outliers or integer grids. */
 static bool is_quick(const struct kvr_codec *c)
 {
     for (int i = 0; i < c->n_stages; i++) {

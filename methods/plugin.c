@@ -16,7 +16,8 @@
 
 static_assert(KVR_PLUGIN_PATH >= PATH_MAX, "realpath writes PATH_MAX bytes");
 
-/* The loaded plug-ins: the only global variables of the registry (plugin.h). */
+/* The loaded plug-ins. No lock protects them (plugin.h); the registry has no other global
+ * variables. */
 static struct kvr_loaded_plugin *loaded[KVR_PLUGIN_MAX];
 static int n_loaded;
 
@@ -25,8 +26,8 @@ const struct kvr_loaded_plugin *kvr_plugin_at(int i)
     return i >= 0 && i < n_loaded ? loaded[i] : NULL;
 }
 
-/* Opens each method of the plug-in once, to check its text. The plug-in's stages and policies are
- * registered before, because its methods may use them. */
+/* Opens each method of the plug-in once, to check the text of its pipelines. The plug-in's stages
+ * and policies must already be registered, because its methods may use them. */
 static enum kvr_status open_methods(const struct kvr_plugin *p)
 {
     for (int i = 0; p->methods && p->methods[i]; i++) {

@@ -187,8 +187,9 @@ static enum kvr_status check_method(const struct kvr_method *m)
     return KVR_OK;
 }
 
-/* Checks each element of a plug-in's list. Its name must differ from all registered names of its
- * kind and from the earlier names of the list. */
+/* Calls `check` for each element of the plug-in's list p->list, for example p->stages. The
+ * element's name must differ from all registered names of its kind and from the earlier names of
+ * the list. */
 #define CHECK_LIST(list, what, check, at)                                                          \
     for (int i = 0; p->list && p->list[i]; i++) {                                                  \
         const enum kvr_status st = check(p->list[i]);                                              \

@@ -31,10 +31,11 @@ const struct kvr_retention *const kvr_retention_parts[] = {
 /* only the first 255 names are compared to suggest a similar name */
 enum { TEXT_MAX = 512, MAX_NAMES = 255 };
 
-/* The name and options in the text of tiers or a retention, as pointers into `copy`. */
+/* The name and the options in the text "name(option=value,...)" of tiers or a retention. Both point
+ * into `copy`, a copy of the text. */
 struct words {
     char copy[TEXT_MAX];
-    const char *name; /* "" if the text is empty */
+    const char *name; /* name of the tiers or retention, or "" if the text is empty */
     const char *args; /* the text between the parentheses, or NULL without parentheses */
 };
 
@@ -80,8 +81,8 @@ static enum kvr_status fail_unknown(const char *axis, const char *name, const ch
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", known);
 }
 
-/* Allocates the options of tiers or a retention, sets their defaults, parses w->args and calls
- * `check`, unless it is NULL. */
+/* Allocates the options of tiers or a retention, sets the defaults, and parses w->args. Then calls
+ * `check` if `check` is not NULL. */
 static enum kvr_status read_options(void **out, const char *axis, const struct words *w,
                                     const struct kvr_opt *table, size_t size,
                                     enum kvr_status (*check)(const void *opts))
@@ -200,7 +201,7 @@ static enum kvr_status fetch(const struct kvr_policy_ctx *ctx, struct kvr_dev *d
     const int64_t n = (ctx->study ? ctx->n_tok : ctx->n_active) - ctx->new0;
     const size_t bytes = (size_t)(n * ctx->n_heads * ctx->head_dim) * sizeof *ctx->k;
 
-    KVR_TRY(kvr_dev_sync(dev)); /* reports errors of earlier kernel launches */
+    KVR_TRY(kvr_dev_sync(dev)); /* returns errors of earlier kernel launches */
     if (ctx->k) {
         KVR_TRY(kvr_buf_alloc(k, kvr_dev_host(dev), KVR_MEM_SCRATCH, bytes));
         KVR_TRY(kvr_dev_get(dev, k->p, ctx->k, bytes));
@@ -277,7 +278,7 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
     on_host.v = needs.values ? ctx->v : NULL;
     on_host.k = needs.keys ? ctx->k : NULL;
     if (!kvr_dev_in_host(dev)) {
-        KVR_TRY(kvr_dev_sync(dev)); /* reports errors of earlier kernel launches */
+        KVR_TRY(kvr_dev_sync(dev)); /* returns errors of earlier kernel launches */
         if (on_host.k)
             st = copy_to_host(dev, &on_host.k, (size_t)(ctx->n_active - ctx->new0) * width, &k);
         if (st == KVR_OK && on_host.v)
@@ -300,8 +301,8 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
     return st;
 }
 
-/* Doubles the capacity of the arrays if they are full. If an allocation fails, all arrays remain
- * valid, and some may be larger than before. */
+/* Doubles the capacity of the arrays of *s if they are full. If an allocation fails, all arrays
+ * remain valid, and some may be larger than before. */
 static bool grow(struct kvr_summaries *s, int head_dim)
 {
     const int64_t capacity = s->capacity ? 2 * s->capacity : 256;

@@ -15,7 +15,7 @@ const struct kvr_method *const kvr_methods[] = {
 };
 
 /* Defines a function that returns the i-th element of one kind: first the built-in elements, then
- * those of each plug-in in loading order. The function returns NULL if there are fewer. */
+ * those of each plug-in in loading order. The function returns NULL if i is too large. */
 #define AT(function, type, built_in, list)                                                         \
     const struct type *function(int i)                                                             \
     {                                                                                              \

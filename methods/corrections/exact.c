@@ -1,6 +1,8 @@
 /* exact.c - the correction `exact` of the score of query q and key j: sum_c log(sinh(a_c) / a_c),
- * where a_c = q_c s_jc / 2 and s_jc is the scale of channel c. It is exact for uniform errors in
- * [-s/2, s/2]. It is meant for diagnosis, because each score costs D logarithms. */
+ * where a_c = q_c s_jc / 2, q_c is the query in channel c, and s_jc is the scale of key j in
+ * channel c. It is the exact bias if the quantization error of key j in channel c is uniform
+ * between -s_jc / 2 and s_jc / 2. It is meant for diagnosis, because each score costs D
+ * logarithms. */
 #include <math.h>
 
 #include "methods/corrections/correction.h"

@@ -1,5 +1,5 @@
-/* flat.c - the correction `flat`: the mean of the correction `taylor` over the keys of a segment,
- * which is one number per query and segment. */
+/* flat.c - the correction `flat`: one number per query and segment, the mean of the correction
+ * `taylor` over the segment's keys. */
 #include "methods/corrections/correction.h"
 
 /* Computes moments[h][c]: the mean over keys j of s_jc^2, where s_jc is the scale of channel c. */

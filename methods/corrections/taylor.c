@@ -1,5 +1,5 @@
 /* taylor.c - the correction `taylor` of the score of query q and key j: 1/24 sum_c q_c^2 s_jc^2,
- * where s_jc is the scale of channel c. Keys or channels that share a scale are evaluated
+ * where s_jc is the scale of key j in channel c. Keys or channels that share a scale are evaluated
  * together. */
 #include "methods/corrections/correction.h"
 
@@ -18,7 +18,7 @@ static float dot(const float *a, const float *b, int n)
     return sum;
 }
 
-/* For scales that each group of consecutive tokens shares per channel: computes one correction per
+/* For one scale per channel and group of `group` consecutive tokens: computes one correction per
  * query and group. */
 static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
 {
@@ -40,8 +40,9 @@ static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
     }
 }
 
-/* For one scale per token and group g of channels: the correction is 1/24 sum_g |q_g|^2 s_jg^2. The
- * inner loop is over keys, because there are few groups and many keys. */
+/* For one scale s_jg per key j and group g of channels: the correction is 1/24 sum_g |q_g|^2
+ * s_jg^2, where q_g is the query in the channels of group g. The inner loop is over keys, because
+ * there are few groups and many keys. */
 static void apply_by_groups(const struct kvr_correction_job *job,
                             const struct kvr_coding_noise *noise)
 {

@@ -1,4 +1,4 @@
-/* abs_sum_isa.c - sums magnitudes in the order that abs_sum.h specifies. */
+/* abs_sum_isa.c - sums the absolute values of an array in the order that abs_sum.h specifies. */
 #include "methods/kernels/abs_sum.h"
 
 #include <math.h>

@@ -10,8 +10,8 @@
 
 enum { MOST_HEADS = 1024 };
 
-/* Copies the letters of a line, up to a '#', to class[n]. Returns the number of letters, or -1 if
- * there are more than n letters or a letter that is not in `letters`. */
+/* Copies the class letters in a line, one per head, up to a '#', to class[n]. Returns the number of
+ * letters, or -1 if there are more than n letters or a letter that is not in `letters`. */
 static int read_letters(const char *letters, const char *line, int n, char *class)
 {
     int k = 0;

@@ -14,8 +14,9 @@ struct line {
     int n;
 };
 
-/* Parses a line such as "k 0 -0.8 0.8": K or V, the layer, and its levels. Returns false if the
- * line has another form or more than `capacity` levels. `text` contains no comment. */
+/* Parses a line such as "k 0 -0.8 0.8": k for keys or v for values, the layer index, and the levels
+ * in ascending order. Returns false if the line has another form or more than `capacity` levels.
+ * `text` contains no comment. */
 static bool read_line(const char *text, int capacity, struct line *out, double *level)
 {
     char *end;
@@ -40,8 +41,9 @@ static bool read_line(const char *text, int capacity, struct line *out, double *
     }
 }
 
-/* Parses one line of the table and increments *lines, unless the line is empty. If it is the line
- * of `side` and of the layer in `place`, copies its n levels to `level` and sets *found. */
+/* Parses a line of the table and increments *lines; skips an empty line or a comment. If the line
+ * is for `side` (keys or values) and layer place->layer, copies its n levels to `level` and sets
+ * *found. */
 static enum kvr_status take(const char *path, int at, char *text, enum kvr_side side,
                             const struct kvr_place *place, int n, double *level, int *lines,
                             bool *found)

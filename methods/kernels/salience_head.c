@@ -19,7 +19,7 @@ struct kvr_salience_head {
     int64_t q_width, width, inputs, hidden, outputs;
     float *w1; /* [inputs,hidden] */
     float *b1; /* [hidden] */
-    float *w2; /* [hidden] mean over the outputs of fc2.weight */
+    float *w2; /* [hidden] mean of the rows of fc2.weight [outputs,hidden] */
     double b2;
     int threads;
     float *z; /* [threads,hidden] */
@@ -44,7 +44,7 @@ void kvr_salience_head_close(struct kvr_salience_head **head)
     *head = NULL;
 }
 
-/* Allocates w1, b1 and w2 as one array, and z. */
+/* Allocates one array for w1, b1 and w2, and another for z. */
 static enum kvr_status make_room(struct kvr_salience_head *s)
 {
     s->w1 = malloc((size_t)((s->inputs + 2) * s->hidden) * sizeof *s->w1);
@@ -61,9 +61,9 @@ static enum kvr_status make_room(struct kvr_salience_head *s)
 
 /* ---- random weights ------------------------------------------------------------------------ */
 
-/* Draws random weights. The ratio of hidden units to inputs is the paper's, 1024 to 4608. The
- * weights' variances are 1 / inputs and 1 / hidden, so that hidden units and outputs have a
- * variance near 1. */
+/* Draws random weights. The network has 2/9 as many hidden units as inputs, as in PaFu-KV (1024
+ * hidden units, 4608 inputs). The weights' variances are 1 / inputs and 1 / hidden, so that hidden
+ * units and outputs have a variance near 1. */
 static enum kvr_status draw(struct kvr_salience_head *s, int seed)
 {
     s->hidden = s->inputs * 2 / 9 > 8 ? s->inputs * 2 / 9 : 8;
@@ -121,8 +121,8 @@ static enum kvr_status take_first(struct kvr_salience_head *s, const struct kvr_
     return st;
 }
 
-/* Reads the second layer. The score is the mean over the outputs of W2 z + b2, so only the mean row
- * of W2 and the mean of b2 are stored. */
+/* Reads the network's second layer (fc2) from the file. The score is the mean over the outputs of
+ * W2 z + b2, so only the mean row of W2 and the mean of b2 are stored. */
 static enum kvr_status take_second(struct kvr_salience_head *s, const struct kvr_st *f)
 {
     struct kvr_tensor t;

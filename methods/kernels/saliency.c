@@ -9,13 +9,14 @@
 #include "methods/kernels/abs_sum.h"
 #include "methods/kernels/policy_cuda.h"
 
-/* The buffer of a policy state with space for `cap` frames:
+/* The policy state's buffer, which has space for `cap` frames. Its field `data` contains, for H
+ * heads:
  *     summary [cap,H] float | delta [cap] float | score [cap] float
  *     | rank [cap] kvr_ranked | level [cap] byte */
 struct memory {
     int32_t n_heads, cap;
-    int32_t left; /* whether the retention can still read the scores that the tiers computed in this
-                   * call */
+    int32_t left; /* 1 if the tiers computed scores in this call that the retention has not read
+                   * yet, else 0 */
     float data[];
 };
 static_assert(sizeof(struct kvr_ranked) == 8 && _Alignof(struct kvr_ranked) == 4,
@@ -76,7 +77,8 @@ static enum kvr_status grow(struct kvr_policy_state *state, struct kvr_dev *dev,
 {
     struct memory *old = state->buf.p, *m;
     struct kvr_buf buf = { 0 };
-    int64_t cap = (n + 15) / 16 * 16; /* steps of 16 frames */
+    int64_t cap = (n + 15) / 16 * 16; /* grow in steps of 16 frames, so that few chunks copy the
+                                       * buffer */
 
     if (old && old->n_heads != ctx->n_heads)
         return kvr_fail(
@@ -197,8 +199,9 @@ static void set_ones(float *x, int64_t first, int64_t end)
         x[i] = 1;
 }
 
-/* Computes the deltas of the study's variant: summarises all frames again, and compares the last o
- * = min(state->n, n) summaries with the last o previous summaries. Other frames have delta 1. */
+/* Computes the deltas of the study reading: summarises all n frames again, and compares the last o
+ * = min(state->n, n) summaries with the last o of the previous call, which had state->n frames.
+ * Other frames have delta 1. */
 static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                     struct kvr_policy_state *state, int64_t n)
 {
@@ -229,8 +232,8 @@ static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr
     return KVR_OK;
 }
 
-/* Computes the deltas of the intended variant: compares each frame of the new chunk with the frame
- * before it. If a chunk is stored again, its deltas are computed again. */
+/* Computes the deltas of the intended reading, the paper's variant: compares each frame of the new
+ * chunk with the frame before it. If a chunk is stored again, its deltas are computed again. */
 static enum kvr_status deltas_intended(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                        struct kvr_policy_state *state, int64_t n)
 {
@@ -250,7 +253,8 @@ static enum kvr_status deltas_intended(const struct kvr_policy_ctx *ctx, struct 
     return KVR_OK;
 }
 
-/* Returns torch.linspace(0, 1, n)[i] in float. As in torch, it is computed from the nearer end. */
+/* Returns torch.linspace(0, 1, n)[i] in float. As in torch, elements of the first half are i *
+ * step, and elements of the second half are 1 - (n - 1 - i) * step. */
 static float linspace(int64_t i, int64_t n)
 {
     const float step = n > 1 ? 1.0f / (float)(n - 1) : 0;

@@ -32,7 +32,7 @@ static uint64_t place_of(struct kvr_ranked r)
 
     if (isnan(r.score))
         return (uint32_t)r.index;
-    if (r.score != 0) /* +0 and -0 compare equal */
+    if (r.score != 0) /* +0 and -0 get the same integer */
         memcpy(&bits, &r.score, sizeof bits);
     down = bits >> 31 ? bits : ~bits & 0x7fffffff; /* larger scores get smaller integers; only NaN
                                                     * gets 0 */
@@ -73,8 +73,8 @@ void kvr_best(struct kvr_ranked *item, int64_t n, int64_t k)
 {
     enum { FEW = 16, TRIES = 64 };
 
-    /* Quickselect. After TRIES partitions, which only an adversarial order requires, the rest is
-     * sorted. */
+    /* Quickselect. After TRIES partitions, which only an adversarial order of the items requires,
+     * the remaining items are sorted instead, to bound the time. */
     for (int tries = 0; k > 0 && k < n && n > FEW && tries < TRIES; tries++) {
         const int64_t left = part_at(item, n);
 

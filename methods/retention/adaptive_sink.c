@@ -2,7 +2,7 @@
  * may replace the least similar sink frame (StreamDiffusionV2, models/wan/causal_model.py at
  * c5a0f20d).
  *
- * The similarity of a new frame to sink frame i, of the `sink` sink frames, is
+ * There are `sink` sink frames. The similarity of a new frame to sink frame i is
  *
  *     a_i = (cos(mean K_i, mean K_new) + cos(mean V_i, mean V_new)) / 2
  *
@@ -12,13 +12,13 @@
  * The first `sink` frames are the initial sink frames. No sink frame is replaced before the window
  * is full, so the number of stored frames is known in advance.
  *
- * As in the original, keys are compared after RoPE, so the similarity falls with the distance in
- * time. The original generates one frame at a time and decides at every pass. Here the frames of a
- * chunk are processed one by one when the chunk is stored. A frame does not replace a frame of the
- * same chunk.
+ * As in the original, keys are compared after RoPE, which makes frames that are far apart in time
+ * less similar. The original generates one frame at a time and applies the rule in every forward
+ * pass. Here the frames of a chunk are processed one by one when the chunk is stored. A frame does
+ * not replace a frame of the same chunk.
  *
- * State: the sink frames before and after the newest chunk, with their mean keys and values. The
- * sink frames before the chunk are needed if the chunk is stored again. */
+ * The policy state contains the sink frames before and after the newest chunk, with their mean keys
+ * and values. The sink frames before the chunk are needed if the chunk is stored again. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,10 +51,11 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
     };
 }
 
-/* A set of sink frames. The state has two sets: before and after the newest chunk. Slot i has a
- * frame index, or -1 if the slot is empty, and the frame's mean key and mean value. */
+/* The sink frames at one point of the rollout. The policy state has two such sets: before and after
+ * the newest chunk. Slot i has a frame index, or -1 if the slot is empty, and the frame's mean key
+ * and mean value. */
 struct set {
-    int64_t *frames; /* number of frames written when this set was current */
+    int64_t *frames; /* number of frames written at that point of the rollout */
     int64_t *frame;  /* [sink] */
     float *mean;     /* [sink][2][H][D] */
 };
@@ -66,7 +67,8 @@ static size_t mean_floats(const struct kvr_policy_ctx *ctx)
 
 static size_t set_bytes(const struct adaptive_opts *o, const struct kvr_policy_ctx *ctx)
 {
-    const size_t floats = (size_t)o->sink * mean_floats(ctx); /* even: keeps the alignment */
+    const size_t floats = (size_t)o->sink * mean_floats(ctx); /* even, so that the next set is
+                                                               * aligned to 8 bytes */
 
     return (1 + (size_t)o->sink) * sizeof(int64_t) + floats * sizeof(float);
 }
@@ -152,7 +154,7 @@ static double drawn(const struct kvr_policy_ctx *ctx, int64_t frame, int slot)
 }
 
 /* Returns the index of the sink slot that the new frame replaces, or -1 if it replaces none. Empty
- * slots are used first. Sink frames of the same chunk are not replaced. */
+ * slots are used first. A sink frame of the current chunk is not replaced. */
 static int slot_of(const struct adaptive_opts *o, const struct kvr_policy_ctx *ctx,
                    const struct set *s, int64_t frame, const float *mean)
 {

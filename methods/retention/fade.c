@@ -2,15 +2,16 @@
  * frames.
  *
  * FadeMem (arXiv:2606.10671, wan/modules/fademem_memory.py at 299ecef). Every frame of a stored
- * chunk becomes an entry, whose span is 1 frame. While there are more than `slots` entries, two
- * temporal neighbours are merged: the pair with the smallest difference of age^fading, excluding
- * the newest pair. The difference and the merged keys and values are
+ * chunk becomes an entry, whose span is 1 frame. Let c_i be the time of entry i in frames, and G
+ * the index of the frame after the chunk; the age of entry i is G - c_i. While there are more than
+ * `slots` entries, two temporal neighbours are merged: the pair with the smallest difference d,
+ * excluding the newest pair:
  *
- *     |(G - c_i)^fading - (G - c_i+1)^fading|
- *     k, v <- (a x_a + b x_b) / (a + b)  per position
+ *     d = |(G - c_i)^fading - (G - c_(i+1))^fading|
+ *     k, v <- (a x_a + b x_b) / (a + b)  at every position
  *
- * where G is the frame after the chunk, c_i is the time of entry i, x_a and x_b are the keys or
- * values of both entries, and a and b are their spans raised to the power `weight`.
+ * where x_a and x_b are the keys (or values) of the two entries, and a and b are the spans of the
+ * entries raised to the power `weight`.
  *
  * The merged entry's time c is the rounded mean of both times, weighted by span, and its span is
  * the sum of both spans. The first frame is an anchor: if an entry is merged into it, only its span
@@ -18,17 +19,19 @@
  *
  * Before keys are merged, their RoPE rotation along time is undone, but not the one along rows and
  * columns. While there are fewer than `slots` entries or G is below 18, attention reads every entry
- * at its time c. From then on FadeMem fixes the query's time to 18, the anchor's to 0, and those of
- * the newest three entries to 15, 16 and 17. To every other entry, oldest first, FadeMem assigns
- * the age g in 4 .. 17 for which g^fading is nearest to a^fading, where a is the entry's own age. A
- * newer entry always gets a smaller age. Here the query's time increases instead, and entries are
- * rotated to the same temporal distances from the query.
+ * with keys rotated to its time c. From then on, FadeMem rotates queries to time 18, keys of the
+ * anchor to 0, and keys of the newest three entries to 15, 16 and 17, the newest to 17. Every other
+ * entry gets an assigned age g from 4 to 17, oldest entry first. FadeMem chooses the g for which
+ * g^fading is nearest to (true age)^fading. A newer entry always gets a smaller age. Here queries
+ * keep their true times, and keys are rotated so that their temporal distances from the query equal
+ * those in FadeMem.
  *
  * The authors cache keys before RoPE. Here stored keys are rotated from their old to their new
  * time, which rounds them once per chunk. A token of an entry has multiplicity 1, as in the
  * original. If a chunk is stored again, its frames are not merged again.
  *
- * State: time, span and read time of each entry. Entry i is stored in place of frame i. */
+ * The policy state contains each entry's time, span and read time (the time to which its stored
+ * keys are rotated). Entry i is stored at the token indices of frame i. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +70,8 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 /* ---- merging rule -------------------------------------------------------------------------- */
 
 struct entry {
-    int64_t centre, span, read_time; /* time, number of merged frames, time of the stored keys */
+    int64_t centre, span, read_time; /* time c; number of merged frames; time to which the stored
+                                      * keys are rotated */
 };
 
 struct memory {
@@ -113,7 +117,8 @@ static void merge_entries(struct memory *m, int i)
     m->n--;
 }
 
-/* Sets the read time of every entry for queries from frame `now` on. */
+/* Sets the read time of every entry, to which its keys are rotated, for the chunk that starts at
+ * frame `now`. */
 static void set_places(const struct fade_opts *o, struct memory *m, int64_t now)
 {
     int64_t before = NOW;
@@ -159,8 +164,8 @@ static void rotate_keys(const struct work *w, float *k, int64_t n, int64_t frame
         kvr_rope_rotate(k + t * d, d, w->cosines, w->sines, back, k + t * d);
 }
 
-/* Loads head h of stored frame `from` into entry i. Rotates its keys from time `time` back to time
- * 0. */
+/* Loads the keys and values of head h in cached frame `from` into entry i. Undoes the keys' RoPE
+ * rotation to time `time`. */
 static void load(const struct work *w, int h, int64_t from, int64_t time, int64_t i)
 {
     const struct kvr_policy_ctx *ctx = w->ctx;
@@ -231,8 +236,8 @@ static enum kvr_status store_head_memory(const struct work *w, int h, const stru
     return KVR_OK;
 }
 
-/* Emits the entries of head h, computed from the entries before this chunk (*was) and the new
- * frames. */
+/* Adds the chunk's frames to the entries before this chunk (*was), and appends the resulting
+ * entries of head h to ctx->summaries. */
 static enum kvr_status rewrite(const struct work *w, int h, const struct memory *was,
                                int64_t frames)
 {

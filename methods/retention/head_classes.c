@@ -1,30 +1,32 @@
 /* head_classes.c - the retention `head_classes`: assigns each attention head a class, which decides
  * the tokens that the head retains.
  *
- * Forcing-KV (arXiv:2605.09681), `rule=forcing`. The anchor is the frame before the current chunk.
- * A head is static if the current chunk and the anchor receive at least the share alpha of the
- * attention mass outside the sink:
+ * Forcing-KV (arXiv:2605.09681), `rule=forcing`. The anchor is the last frame before the current
+ * chunk. A head is static if it puts at least the fraction alpha of its attention mass outside the
+ * sink on the anchor and the current chunk:
  *
  *     (A_current + A_anchor) / (A_total - A_sink) >= alpha
  *
  * Static heads retain the first `sink` and the newest `last` frames. Dynamic heads also retain
  * parts of the frames from the anchor on, except the newest frame. Each of these frames is divided
- * into `segments` runs of positions. A run's score is the mean cosine of its keys, over all dynamic
- * heads, with the keys at the same positions one frame later. The share `ratio` of the runs with
- * the lowest score is retained. As in the authors' code, tokens before the anchor are evicted,
- * except the sink. The original computes scores in one layer for all layers and evicts nothing in
- * layer 0. Here each layer has its own scores.
+ * into `segments` runs of positions. A run's score is the mean cosine between the keys of its
+ * tokens and the keys at the same positions in the next frame. For this cosine, the keys of all
+ * dynamic heads are concatenated. The share `ratio` of the runs with the lowest score is retained.
+ * As in the authors' code, tokens before the anchor are evicted, except the sink. The original
+ * computes scores in one layer for all layers and evicts nothing in layer 0. Here each layer has
+ * its own scores.
  *
  * Dummy Forcing (arXiv:2601.20499), `rule=dummy`. Two attention masses (sums of attention weights)
  * of each head are computed: on the first frame, and on the rest of the past. Each mass is divided
- * by the largest mass of its kind in the layer. Heads are ranked by the larger of their two masses.
- * The share `dummy` of the layer's heads that rank lowest retains only the newest `last` frames.
- * Every other head retains the first `sink` frames if its mass on the first frame is the larger
- * one, else the newest chunk. The original ranks the heads of all layers together.
+ * by the largest such mass of the layer's heads. Heads are ranked by the larger of their two
+ * divided masses. The lowest-ranked heads, a fraction `dummy` of the layer's heads, retain only the
+ * newest `last` frames. Every other head retains only the first `sink` frames if its divided mass
+ * on the first frame exceeds the other divided mass. Otherwise it retains only the newest chunk.
+ * The original ranks the heads of all layers together.
  *
- * Classes are read from a file (`map`, kernels/head_map.h), or computed from the attention of the
- * second chunk's clean pass, the first that has past frames. They then stay fixed. Until the
- * classes are known, nothing is evicted. */
+ * Classes are read from a file (`map`, kernels/head_map.h), or computed from the attention in the
+ * clean pass of the second chunk, the first chunk with past frames. Until the classes are known,
+ * nothing is evicted. Known classes never change. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +115,7 @@ static bool observes(const void *opts, const struct kvr_policy_state *state, int
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
-/* Letters that a map file may contain for the option `rule`. */
+/* Returns the letters that a map file may contain: those of the classes of o->rule. */
 static const char *letters_of(const struct classes_opts *o)
 {
     return o->rule == FORCING ? "sd" : "fnx";
@@ -181,8 +183,9 @@ static void draw(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
 
 /* ---- retained tokens ----------------------------------------------------------------------- */
 
-/* Returns the mean over tokens [begin, end) of the cosine between the token's keys, concatenated
- * over all dynamic heads, and the keys one frame later. */
+/* Returns the mean over tokens [begin, end) of the cosine between a token's key and the key at the
+ * same position one frame later. Here a key is the concatenation of the keys of all dynamic
+ * heads. */
 static float likeness(const struct kvr_policy_ctx *ctx, const char *class, int64_t begin,
                       int64_t end)
 {
@@ -212,7 +215,7 @@ static float likeness(const struct kvr_policy_ctx *ctx, const char *class, int64
 }
 
 /* Sets stays[t] to 1 for tokens t in the segments that dynamic heads retain; stays is [n_active].
- * Candidates are the segments of the frames from the anchor on, except the newest frame. */
+ * Candidates are the segments of all frames from the anchor to the last frame but one. */
 static enum kvr_status choose_segments(const struct classes_opts *o,
                                        const struct kvr_policy_ctx *ctx, const char *class,
                                        uint8_t *stays)
@@ -274,8 +277,9 @@ static bool stays_in(const struct classes_opts *o, const struct kvr_policy_ctx *
     }
 }
 
-/* Copies the classes from the state, reads them from the map file, or computes them from the
- * current attention. *known receives false if no class is known yet. */
+/* Sets class [H]: copies the classes from the policy state if an earlier chunk determined them,
+ * else reads them from the map file or computes them from the current attention. *known receives
+ * false if no class is known yet. */
 static enum kvr_status settle(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
                               struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
                               bool *known)

@@ -5,26 +5,27 @@
  *     the first `sink` frames and `sink_tokens` tokens, the newest `recent` frames,
  *     and the highest-scoring other tokens within the budget.
  *
- * Evicted tokens never return. The budget in tokens is `tokens`; if that is 0, `share` times the
- * number of written tokens; if that is 0 too, `frames` times the tokens per frame. The budget is
- * multiplied by the layer's budget factor. The sink and recent tokens are retained even if they
- * exceed the budget. With unit=frame or unit=chunk, whole frames or chunks are ranked by their mean
- * score.
+ * Evicted tokens never return. The budget in tokens is the option `tokens` if it is not 0, else
+ * `share` times the number of written tokens if `share` is not 0, else `frames` times the tokens
+ * per frame. The budget is multiplied by the layer's budget factor. The sink and recent tokens are
+ * retained even if they exceed the budget. With unit=frame or unit=chunk, whole frames or chunks
+ * are ranked by their mean score.
  *
  * With beyond=true, attention also reads retained tokens outside the attention window. With
  * beyond=false, attention reads only retained tokens within the window.
  *
- * `heads=adaptive` (with scope head; Ada-KV, arXiv:2407.11550): the heads of a layer share one
- * budget of H times the budget per head. Each head first retains its best tokens, up to `floor`
- * times the budget per head. The remaining budget goes to the tokens with the highest scores over
- * all heads.
+ * With heads=adaptive (Ada-KV, arXiv:2407.11550; requires scope=head), the H heads of a layer share
+ * one budget, which is H times the budget per head. Each head first retains its best tokens, up to
+ * `floor` times the budget per head. The remaining budget goes to the tokens with the highest
+ * scores over all heads.
  *
  * `layers=last`: the last layer selects the retained tokens for all layers
  * (kvr_thin_needs.of_last).
  *
- * Only scores that accumulate over chunks have a state: the int32 indices of the n stored tokens,
- * then their accumulators [n][G][floats per score]. G is H with scope=head and 1 with scope=layer.
- * Every chunk computes a new state, which replaces the old one when the chunk is stored. */
+ * The policy has a state only if its score accumulates over chunks. The state contains the int32
+ * indices of the n stored tokens, then their accumulators [n][G][floats per score]. G is the number
+ * of heads with scope=head, and 1 with scope=layer. Every chunk computes a new state, which
+ * replaces the old one when the chunk is stored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,7 +176,8 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 /* ---- state --------------------------------------------------------------------------------- */
 
-/* Returns the bytes of the state for n stored tokens and `sets` accumulators per token. */
+/* Returns the bytes of the state for n stored tokens. A token has one set of accumulators per head
+ * with scope=head, and one set with scope=layer. */
 static size_t state_bytes(const struct kvr_score *s, int sets, int64_t n)
 {
     return s->memory ? (size_t)n * (sizeof(int32_t) + (size_t)(sets * s->memory) * sizeof(float))
@@ -202,9 +204,9 @@ struct work {
     uint8_t *keep;
     int64_t n;      /* number of tokens that at least one head stores, including the new chunk */
     int32_t *token; /* [n] */
-    float *memory;  /* [n][G][memory] score accumulators of the tokens */
+    float *memory;  /* [n][sets][by->memory] score accumulators of the tokens */
     int32_t *mine;  /* [n] indices of the tokens that the current head stores */
-    float *its;     /* [n][memory] */
+    float *its;     /* [n][by->memory] */
     float *score, *scratch;
     struct kvr_ranked *rank;
     struct kvr_salience_head *head;
@@ -255,8 +257,8 @@ static enum kvr_status work_open(struct work *w)
     return KVR_OK;
 }
 
-/* Copies the score accumulators of older tokens from the state. The token indices of both lists
- * ascend. */
+/* Copies the score accumulators of older tokens from the state. Token indices ascend in w->token
+ * and in the state. */
 static void recall(struct work *w, const struct kvr_policy_state *state)
 {
     const size_t each = (size_t)(w->sets * w->by->memory);
@@ -321,8 +323,8 @@ static int64_t unit_tokens(const struct work *w)
     return w->o->unit == TOKEN ? 1 : w->o->unit == FRAME ? S : S * w->ctx->frames_per_chunk;
 }
 
-/* Returns the index in w->mine of the first token after the unit that contains token w->mine[i], or
- * n. */
+/* Returns the index in w->mine [n] of the first token of the next unit of eviction after token
+ * w->mine[i]. Returns n if that token is in the last unit. */
 static int64_t unit_end(const struct work *w, int64_t i, int64_t n)
 {
     const int64_t unit = unit_tokens(w), next = (w->mine[i] / unit + 1) * unit;
@@ -333,13 +335,14 @@ static int64_t unit_end(const struct work *w, int64_t i, int64_t n)
     return i;
 }
 
-/* Retains unprotected tokens in units of descending mean score, as far as they fit into a budget of
- * `left` tokens, and evicts the others. */
+/* Considers the units of eviction in descending order of mean score. Retains a unit's unprotected
+ * tokens if they fit into the rest of a budget of `left` tokens, else evicts them. */
 static void choose(const struct work *w, int set, int64_t n, int64_t left)
 {
     int64_t n_units = 0;
 
-    /* rank the units by mean score; a unit's index is that of its first token in w->mine */
+    /* A unit's score is the mean over its unprotected tokens. Its index in w->rank is the index of
+     * its first token in w->mine. */
     for (int64_t i = 0, end; i < n; i = end) {
         double sum = 0;
         int64_t rated = 0;
@@ -449,15 +452,15 @@ static void thin_set(const struct work *w, int set)
 
 /* ---- budget shared by all heads ------------------------------------------------------------ */
 
-/* A token that head `set` may evict. */
+/* A token that may be evicted from head `set`. */
 struct candidate {
     int32_t token, set;
 };
 
-/* Retains the best tokens of each head up to its guaranteed share of the budget. Writes the scores
- * of all other candidates, with their indices in `all`, to `rank`, and returns their number. *left
- * receives the layer's remaining budget in tokens, which is negative if protected tokens exceed
- * it. */
+/* Retains the protected tokens and best other tokens of each head, up to `floor` times the budget
+ * per head. Writes the scores of the remaining tokens of all heads to `rank`, with each token's
+ * index in `all`, and returns the number of these tokens. *left receives the layer's remaining
+ * budget in tokens, which is negative if protected tokens exceed it. */
 static int64_t rank_rest(const struct work *w, struct kvr_ranked *rank, struct candidate *all,
                          int64_t *left)
 {

@@ -19,15 +19,18 @@
  * rule=frames. Averages are over keys before RoPE. The authors cache keys before RoPE and rotate
  * each key by its position in the cache when attention reads it. Here keys are stored after RoPE.
  * Before averaging, a key's RoPE rotation is undone (kernels/rope.h). At every chunk the keys of
- * the sink and average frames are rotated to the positions right before the recent frames. All
- * temporal distances between frames therefore equal the authors'.
+ * the sink frames and of the average frames (rule=frames) are rotated to the times right before the
+ * recent frames. The temporal distance between any two cached frames is therefore the same as in
+ * the authors' code.
  *
- * If a chunk and the sink have different numbers of frames, Reward-Forcing overwrites sink frames
- * instead of averaging. Here the evicted frames are averaged into the sink frames in turn.
+ * If the number of frames per chunk is not `sink`, Reward-Forcing overwrites sink frames by evicted
+ * frames instead of averaging. Here each evicted frame is averaged into one sink frame; consecutive
+ * evicted frames update consecutive sink frames, cyclically.
  *
- * State: the index of the first frame that was not evicted, and the averages. With rule=sinks these
- * are the sink frames' keys and values, with rule=frames four vectors per head. Averages are F32,
- * or BF16 as in the original, which rounds every product and sum to BF16. With a rate of .001, most
+ * The policy state contains the averages, and the index of the oldest frame after the sink that was
+ * not evicted. With rule=sinks, the averages are the keys and values of the sink frames. With
+ * rule=frames, they are four vectors per head: key and value, long and short. Averages are F32, or
+ * BF16 as in the original, which rounds every product and sum to BF16. With a rate of .001, most
  * updates of a BF16 average round to no change. If a chunk is stored again, evicted frames are not
  * averaged again. */
 #include <assert.h>
@@ -149,7 +152,7 @@ static void store_mean(const struct means *m, int64_t i, const float *x)
     kvr_from_f32(vector_at(m, i), m->bf16 ? KVR_BF16 : KVR_F32, x, (size_t)m->d);
 }
 
-/* Updates an average: vector i <- rate x + (1 - rate) vector i. The array work [D] is scratch. */
+/* Sets average i to rate * x + (1 - rate) * (average i). The array work [D] is scratch memory. */
 static void update_mean(const struct means *m, int64_t i, const float *x, double rate, float *work)
 {
     load(m, i, work);
@@ -163,22 +166,25 @@ static void update_mean(const struct means *m, int64_t i, const float *x, double
 /* ---- one call ------------------------------------------------------------------------------ */
 
 struct header {
-    int64_t end; /* frames before `end` are evicted and averaged; 0 before the first eviction */
+    int64_t end; /* frames before `end`, except sink frames, were evicted; 0 before the first
+                  * eviction */
 };
 
 struct work {
     const struct memory_opts *o;
     const struct kvr_policy_ctx *ctx;
     struct header *head;
-    struct means means; /* rule=sinks: [H][sink S][k, v]; rule=frames: [H][long, short][k, v] */
+    struct means means; /* averages [H][sink S][k, v] with rule=sinks, [H][long, short][k, v] with
+                         * rule=frames */
     struct angles angles;
     float *raw;   /* [3 D]: a key, a value, scratch of update_mean() */
     double *sums; /* rule=frames: [H][k, v][D] sums over the frames that this chunk evicts */
-    int64_t end;  /* frames before `end` are evicted by this chunk or earlier, except sink frames */
-    /* time of the first sink frame after this chunk, and the time to which its stored keys are
-     * rotated */
+    int64_t end;  /* frames before `end`, except sink frames, are not in the cache after this
+                   * chunk */
+    /* `first` is the new time of the first sink frame, after this chunk. `before` is its previous
+     * time, to which its stored keys are rotated. */
     int64_t first, before;
-    int row; /* rule=frames: positions per row of a frame */
+    int row; /* rule=frames: number of tokens per row of a latent frame */
 };
 
 static const float *key(const struct work *w, int64_t token, int h)
@@ -297,7 +303,8 @@ static void learn_frames(const struct work *w)
         }
     }
     for (int i = 0; i < 2 * H; i++) {
-        const int64_t at = 4 * (i / 2) + i % 2; /* index of the long average; the short average is
+        const int64_t at = 4 * (i / 2) + i % 2; /* index of the long average of head i / 2 (key if i
+                                                 * is even, else value); the short average has index
                                                  * at + 2 */
 
         for (int c = 0; c < d; c++)
@@ -334,9 +341,10 @@ static void set_positions(const struct work *w, double *positions)
     }
 }
 
-/* Emits head h's sink frames, rotated to their new time, and both averages, each at every position
- * of its frame. `positions` has the RoPE angles of the average frames, or is NULL for calls without
- * keys and values (counts_only). */
+/* Appends head h's sink frames, rotated to their new times, and two average frames to
+ * ctx->summaries. All tokens of an average frame have the same average, with its key rotated to the
+ * token's position. `positions` has the RoPE angles of the average frames, or is NULL for calls
+ * without keys and values (counts_only). */
 static enum kvr_status hold_head(const struct work *w, int h, double *positions)
 {
     const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim;

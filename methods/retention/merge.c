@@ -16,7 +16,8 @@
  * Before two keys are compared, the older key is rotated by RoPE to the newer key's position
  * (kernels/rope.h). The merged key stays at the position of the newer key.
  *
- * If a chunk is stored again, the older tokens that it was merged with are already evicted. */
+ * If a chunk is stored again, its tokens are not merged again with the older tokens that the first
+ * storing evicted. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,14 +62,15 @@ struct work {
     const struct kvr_policy_ctx *ctx;
     uint8_t *keep;
     int row, side;     /* positions per row; 2 radius + 1 */
-    double *rotations; /* [side^2][2][D/2] cosines and sines of RoPE by 1 frame, dy rows and dx
-                        * columns */
+    double *rotations; /* [side (dy)][side (dx)][2][D/2] cosines and sines of the RoPE rotation by 1
+                        * frame, dy rows and dx columns */
     float *rotated;    /* [D] */
     uint8_t *gone;     /* [new tokens] 1 if the current head has merged the token into a newer
                         * one */
     int32_t *weight;   /* [new tokens] */
     float *value;      /* [new tokens][D] mean value, set only if the multiplicity exceeds 1 */
-    uint8_t *taken;    /* [S] 1 if a token of the previous frame was merged with a new token */
+    uint8_t *taken;    /* [S] for each token of the previous frame: 1 if a new token was merged with
+                        * it */
 };
 
 static void work_free(struct work *w)

@@ -2,15 +2,15 @@
  * the video and the first frames of the current shot (LongLive 2.0, arXiv:2605.18739,
  * wan_5b/modules/causal_model.py at 7860ad96).
  *
- * A chunk at which the prompt changes is a cut: it starts a shot. When it is stored, its first
- * min(sink, frames per chunk) frames are pinned, and the frames of the previous shot are no longer
- * pinned. If the stored frames and the next chunk exceed the window of `frames` frames, the oldest
- * frames are evicted, except the video's first `sink` frames and pinned frames. If the window has
- * room for only the two sinks and one chunk, the newest chunk itself is evicted. Without cuts this
- * is a sliding window with a sink.
+ * A chunk at which the prompt changes is a cut: it starts a shot. When this chunk is stored, its
+ * first min(sink, frames per chunk) frames are pinned (not evicted before the next cut), and the
+ * frames of the previous shot are no longer pinned. If the stored frames and the next chunk exceed
+ * the window of `frames` frames, the oldest frames are evicted, except the video's first `sink`
+ * frames and pinned frames. If the window has room for only the two sinks and one chunk, the newest
+ * chunk itself is evicted. Without cuts this is a sliding window with a sink.
  *
- * State: the index of the first pinned frame, before and after the newest chunk was stored. The
- * index before is needed if the chunk is stored again. */
+ * The policy state contains the index of the first pinned frame before and after the newest chunk
+ * was stored. The former is needed if the chunk is stored again. */
 #include <string.h>
 
 #include "methods/policy.h"

@@ -15,19 +15,19 @@
  * multiplicity 1, as in the original, although it replaces 4 span tokens. Blocks start at multiples
  * of `span` frames, so veil heads evict the frames between the sink and the first complete block.
  *
- * Two rules differ from the original. Here keys stay at their original times; the original stores
- * keys before RoPE and rotates keys older than the window to the window's first frame. Here a query
- * of an oscillating head reads the retained frames of all phases; in the original it reads only
- * those of its own phase.
+ * Two rules differ from the authors' code. The authors store keys before RoPE and rotate keys older
+ * than the window to the time of the window's first frame; here all keys stay rotated to their own
+ * times. In the authors' code, a query of an oscillating head reads only those retained frames
+ * whose index has the query frame's remainder modulo `period`; here it reads all retained frames.
  *
  * The built-in classes of heads are the authors' classes for Self-Forcing, which has 30 layers of
- * 12 heads. Models of other shapes use the class at the same relative depth and relative head
- * index, which is arbitrary. `kvreel profile heads --rule pyramid` computes the classes of another
- * model, for the option `map`.
+ * 12 heads. In a model of another shape, a head gets the class of the Self-Forcing head at the same
+ * relative depth and relative head index. Nothing shows that this class fits the head. `kvreel
+ * profile heads --rule pyramid` computes the classes of another model, for the option `map`.
  *
- * State: a header, the class of each head as a letter, and for veil heads the sums of blocks that
- * are not pooled yet. The sums before and after the newest chunk are stored, because the chunk may
- * be stored again. */
+ * The policy state contains a struct header, the class letter of each head, and for veil heads the
+ * sums of keys and values in blocks that are not pooled yet. It has two sets of these sums, before
+ * and after the newest chunk, because the chunk may be stored again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,11 +104,11 @@ static enum kvr_status classes(const struct pyramid_opts *o, const struct kvr_po
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-/* How a frame of S positions is divided into 2 x 2 squares: `rows` rows of `row` positions, and
- * `squares` squares, `across` per pair of rows. */
+/* Division of a latent frame into 2 x 2 squares. The frame has `rows` rows of `row` positions. Each
+ * pair of rows has `across` squares, and the frame has `squares`. */
 struct grid {
     int row, rows, squares, across;
-    int slots;  /* maximum number of blocks per head that are not pooled yet */
+    int slots;  /* maximum number of blocks per head whose sums are not pooled yet */
     int n_veil; /* number of veil heads */
 };
 
@@ -130,7 +130,8 @@ static enum kvr_status make_grid(struct grid *g, const struct pyramid_opts *o,
     return KVR_OK;
 }
 
-/* Returns the sums [2][D] of the keys and of the values in one square of a veil head's block. */
+/* Returns the sums [2][D] of keys and of values over the tokens in one square of a block. The head
+ * has index `veil` among the veil heads. */
 static float *sum_at(const struct grid *g, float *sums, int veil, int64_t block, int square, int d)
 {
     const int64_t slot = (int64_t)veil * g->slots + block % g->slots;
@@ -163,8 +164,9 @@ static int positions(const struct grid *g, int square)
     return (r + 1 < g->rows ? 2 : 1) * (c + 1 < g->row ? 2 : 1);
 }
 
-/* Emits the means of a complete block of head h, one token per square, and sets the block's sums to
- * 0. The token's position is the square's first position in the block's first frame. */
+/* Appends the mean keys and values of a block of head h to ctx->summaries, one token per square,
+ * and sets the block's sums to 0. All frames of the block must have been added. The token's
+ * position is the square's first position in the block's first frame. */
 static enum kvr_status hold_block(const struct pyramid_opts *o, const struct grid *g,
                                   const struct kvr_policy_ctx *ctx, int64_t block, int h, int veil,
                                   float *sums)
@@ -188,8 +190,8 @@ static enum kvr_status hold_block(const struct pyramid_opts *o, const struct gri
 /* ---- state --------------------------------------------------------------------------------- */
 
 struct header {
-    int64_t frames[2]; /* number of frames of the rollout that each of the two sets of sums covers;
-                        * -1 if the set is unused */
+    int64_t frames[2]; /* number of frames written when each of the two sets of sums was computed;
+                        * -1: the set is unused */
 };
 
 static size_t sums_of(const struct grid *g, const struct kvr_policy_ctx *ctx)
@@ -197,8 +199,8 @@ static size_t sums_of(const struct grid *g, const struct kvr_policy_ctx *ctx)
     return (size_t)g->n_veil * (size_t)g->slots * (size_t)g->squares * 2 * (size_t)ctx->head_dim;
 }
 
-/* Returns the bytes of the heads' letters, rounded up to a multiple of 8 to align the floats that
- * follow. */
+/* Returns the bytes of the heads' class letters, rounded up to a multiple of 8 to align the floats
+ * that follow. */
 static size_t letters_bytes(const struct kvr_policy_ctx *ctx)
 {
     return ((size_t)ctx->n_heads + 7) / 8 * 8;
@@ -209,7 +211,8 @@ static float *sums_in(const struct kvr_buf *b, const struct kvr_policy_ctx *ctx)
     return (float *)((char *)b->p + sizeof(struct header) + letters_bytes(ctx));
 }
 
-/* Allocates the state at the first chunk, with the letters of the heads and zero sums. */
+/* Allocates the policy state at the first chunk, with the class letters of the heads and with sums
+ * of 0. */
 static enum kvr_status open_state(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
                                   struct kvr_dev *dev, struct kvr_policy_state *state, char *class)
 {
@@ -229,8 +232,8 @@ static enum kvr_status open_state(const struct pyramid_opts *o, const struct kvr
     return KVR_OK;
 }
 
-/* Sets *sums to a copy of the sums before this chunk, which the caller updates. The original stays
- * unchanged, because storing the chunk may fail or be repeated. */
+/* Sets *sums to a copy of the sums before this chunk, which the caller updates. The sums before
+ * this chunk stay in the state, because storing the chunk may fail or be repeated. */
 static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
                              struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
                              struct grid *g, float **sums)
@@ -260,15 +263,15 @@ static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_poli
 
 /* ---- retained frames ----------------------------------------------------------------------- */
 
-/* Returns whether f is one of the newest `each` frames, among middle frames before `end`, whose
- * index is congruent to f modulo `period`. */
+/* Returns whether f is one of the newest `each` frames of those before `end` whose index has the
+ * remainder of f modulo `period`. */
 static bool in_store(const struct pyramid_opts *o, int64_t f, int64_t end)
 {
     return (end - 1 - f) / o->period < o->each;
 }
 
-/* Returns whether an oscillating or anchor head retains frame f. `end` is the end of the middle
- * frames. */
+/* Returns whether an oscillating or anchor head retains frame f. `end` is 1 + the index of the last
+ * middle frame. */
 static bool is_kept(const struct pyramid_opts *o, int class, int64_t f, int64_t end)
 {
     if (f >= end || f < (class == OSCILLATING ? 1 : o->sink))
@@ -278,8 +281,8 @@ static bool is_kept(const struct pyramid_opts *o, int class, int64_t f, int64_t 
                                 : false;
 }
 
-/* For a veil head: adds the new chunk's frames to the sums, emits complete blocks, and evicts all
- * but the newest `blocks` blocks. */
+/* For a veil head: adds the new chunk's frames to the sums of their blocks, pools blocks whose
+ * frames are all middle frames, and evicts all but the newest `blocks` pooled blocks. */
 static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid *g,
                                  const struct kvr_policy_ctx *ctx, int h, int veil, int64_t end,
                                  float *sums, uint8_t *keep)
@@ -289,7 +292,8 @@ static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid
     const int64_t first = (o->sink + o->span - 1) / o->span, whole = end / o->span;
     const int64_t before = frame0 - past_recent(o, ctx) > 0
                                ? (frame0 - past_recent(o, ctx)) / o->span
-                               : 0; /* number of blocks that earlier chunks completed */
+                               : 0; /* number of blocks that ended before the newest frames when the
+                                     * previous chunk was stored */
 
     for (int64_t f = o->sink; f < end; f++) {
         const int64_t b = f / o->span;
@@ -304,7 +308,7 @@ static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid
                 add_frame(g, ctx, f, b, h, veil, sums);
         if (b < whole && b + o->blocks >= whole)
             KVR_TRY(hold_block(o, g, ctx, b, h, veil, sums));
-        else if (b < whole) /* the chunk completes more than `blocks` blocks */
+        else if (b < whole) /* not among the newest `blocks` blocks */
             memset(sum_at(g, sums, veil, b, 0, ctx->head_dim), 0,
                    (size_t)g->squares * 2 * (size_t)ctx->head_dim * sizeof *sums);
     }
