@@ -14,10 +14,10 @@
  * With beyond=true, attention also reads retained tokens outside the attention window. With
  * beyond=false, attention reads only retained tokens within the window.
  *
- * With heads=adaptive (Ada-KV, arXiv:2407.11550; requires scope=head), the H heads of a layer share
- * one budget, which is H times the budget per head. Each head first retains its best tokens, up to
- * `floor` times the budget per head. The remaining budget goes to the tokens with the highest
- * scores over all heads.
+ * With heads=adaptive (Ada-KV, arXiv:2407.11550; requires scope=head and unit=token), the H heads
+ * of a layer share one budget, which is H times the budget per head. Each head first retains its
+ * best tokens, up to `floor` times the budget per head. The remaining budget goes to the tokens
+ * with the highest scores over all heads.
  *
  * `layers=last`: the last layer selects the retained tokens for all layers
  * (kvr_thin_needs.of_last).
