@@ -184,7 +184,8 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
  *                                       the text of a codec pipeline
  *     recent.codec, recent.k.codec      the same for the tier `recent` alone
  *
- * They are applied before all other settings, which set options of the replaced components. */
+ * kvreel applies these settings before all others, because the others may set options of the new
+ * retention, tiers or codec. */
 static const char retention_setting[] = "retention", tiers_setting[] = "tiers";
 
 struct overrides {
@@ -295,8 +296,8 @@ static enum kvr_status open_codecs(struct kvr_scheme *p, const struct overrides 
     return KVR_OK;
 }
 
-/* Applies the setting launches=eager, for which every codec must support one kernel launch per
- * operation. */
+/* Applies the setting launches=eager: codecs launch one kernel per operation. Fails if a codec of
+ * the method does not support this. */
 static enum kvr_status settle_launches(struct kvr_scheme *p)
 {
     for (int t = 0; t < p->n_tiers && p->opts.launches == KVR_LAUNCHES_EAGER; t++)
@@ -397,8 +398,9 @@ static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting 
     return st;
 }
 
-/* Returns the text of the tiers or of the retention: `own`, unless the setting `name` replaces it.
- * The value of the setting is "none", the name of another method, or a text. Returns NULL for
+/* Returns the text that defines the tiers or the retention, such as "recent(chunks=2)". It is
+ * `own`, the text of the method, unless the setting `name` ("tiers" or "retention") replaces it.
+ * The value of the setting is "none", the name of another method, or such a text. Returns NULL for
  * "none". */
 static const char *part_text(const struct overrides *g, const char *name, const char *own)
 {
@@ -652,7 +654,7 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
        p->reuses ? kvr_opts_call("rel_l1", kvr_reuse_options, &p->reuse, text, sizeof text)
                  : "none");
     for (const struct kvr_opt *o = kvr_scheme_options; o->name; o++)
-        if (strcmp(o->name, "commit") != 0 && /* shown as the cadence */
+        if (strcmp(o->name, "commit") != 0 && /* reported as "cadence" above */
             (strcmp(o->name, "current") != 0 || p->opts.current != KVR_CURRENT_PLAIN) &&
             (strcmp(o->name, "launches") != 0 || p->opts.launches != KVR_LAUNCHES_FUSED))
             fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
@@ -660,7 +662,8 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
 
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim)
 {
-    /* With 65,536 tokens, the bytes of an incomplete last group are negligible. */
+    /* The block is so long (65,536 tokens) that an incomplete last group hardly affects its bits
+     * per element. */
     const struct kvr_block_shape shape = { 1 << 16, n_heads, head_dim };
     const double n = 2.0 * (double)shape.n_tok * n_heads * head_dim;
 

@@ -5,8 +5,8 @@
  *     extra = mean of d at chunk borders / mean of d inside chunks
  *
  * This is Forcing-KV's definition with the norm of the frame difference instead of optical flow.
- * The value assumes that the C-1 largest jumps are at the C-1 chunk borders; `extra` uses the
- * actual borders. A value of 1 means uniform motion. The series is d[i] / mean of all d. */
+ * `value` assumes that the C-1 largest d are at the C-1 chunk borders; `extra` uses the actual
+ * borders. A value of 1 means uniform motion. The series is d[i] / mean of all d. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -46,8 +46,8 @@ static enum kvr_status get_linear(const struct kvr_st *f, const char *layer, int
     return get(f, layer, "bias", 1, (const int64_t[]){ out }, bias);
 }
 
-/* Parses a head's metadata "4,5 motion:still dir:left ...": one or two slots of the prompt, then
- * the words that the head distinguishes. */
+/* Parses the metadata of a classifier head, such as "4,5 motion:still dir:left ...": the positions
+ * of one or two words in the prompt (slots), then the words that are the classes of the head. */
 static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *f)
 {
     const char *text = kvr_st_metadata(f, h->name);
@@ -130,8 +130,9 @@ static void channels_last(const struct layer *l, const float *w, float *to)
 }
 
 /* Computes y [out, size / 2, size / 2] = relu(bias + conv(w, x)) with stride 2 and zero padding,
- * for x [in, size, size]. Sums are in the order [in, kernel, kernel]. Partial sums of all output
- * channels are adjacent, so that compilers vectorize over output channels. */
+ * for x [in, size, size]. Each output sums its products in a fixed order: by input channel, kernel
+ * row, kernel column. Partial sums of all output channels are adjacent, so that compilers vectorize
+ * over output channels. */
 static void convolve(const struct layer *l, const float *w, const float *bias, const float *x,
                      float *y)
 {

@@ -5,7 +5,8 @@
  *     value = mean of series over the frames after the first chunk
  *     extra = mean of series over the last chunk
  *
- * The unit is 8-bit levels. If the chunk size is unknown, a chunk is one frame. */
+ * The unit of series, value and extra is one level of an 8-bit channel (0..255). If the chunk size
+ * is unknown, a chunk is one frame. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -105,8 +105,8 @@ static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int
     return KVR_OK;
 }
 
-/* Computes the metric over the last third of the video. It begins at the first chunk border at or
- * after two thirds of the frames. */
+/* Computes the metric over the last third of the video. The last third begins at the first chunk
+ * border at or after two thirds of the frames. */
 static void last_third(struct kvr_derived *d, const struct source *s)
 {
     const int n = s->v->n_series, n_chunks = kvr_chunk_count(s->in);
@@ -137,8 +137,9 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Computes the 5th percentile over frames (nearest rank): the smallest frame value v such that at
- * least 5 % of the frames have values <= v. If lower is better, it computes the 95th percentile. */
+/* Computes the 5th percentile of the metric over frames, by nearest rank: the smallest of the
+ * values v such that at least 5 % of the frames have values <= v. If low values of the metric are
+ * good, computes the 95th percentile instead. */
 static enum kvr_status fifth_percentile(struct kvr_derived *d, const struct source *s)
 {
     const int n = s->v->n_series - s->v->first, rank = (n * 5 + 99) / 100;

@@ -1,5 +1,6 @@
-/* gauss.c - SSIM over a Gaussian window, by a separable filter. A ring buffer has the last WIN rows
- * filtered along x. Sums are in double, because E[x^2] - E[x]^2 cancels. */
+/* gauss.c - SSIM over a Gaussian window, by a separable filter. A ring buffer stores the last WIN
+ * image rows after the filter along x. Sums are in double, because the variance E[x^2] - E[x]^2
+ * loses precision by cancellation. */
 #include "metrics/gauss.h"
 
 #include <math.h>
@@ -8,13 +9,15 @@
 #include "metrics/frames.h"
 #include "metrics/kernels.h"
 
-enum { WIN = KVR_GAUSS_WINDOW, MAPS = 5 }; /* MAPS: the five products x, y, xx, yy, xy */
+enum { WIN = KVR_GAUSS_WINDOW, MAPS = 5 }; /* MAPS: x, y, xx, yy, xy */
 
+/* The five maps are the planes x and y and their pixelwise products xx, yy and xy. n_win is the
+ * number of windows per row. */
 struct work {
     double g[WIN];
-    double *row;  /* [MAPS, width]: the five products of one row */
-    double *ring; /* [WIN, MAPS, n_win]: products of the last WIN rows, filtered along x */
-    double *sum;  /* [MAPS, n_win]: products filtered along x and y */
+    double *row;             /* [MAPS, width]: one row of the maps */
+    double *ring;            /* [WIN, MAPS, n_win]: last WIN rows of the maps, filtered along x */
+    double *sum;             /* [MAPS, n_win]: one row of the maps, filtered along x and y */
     double *ssim, *contrast; /* [n_win] */
     void *memory;
 };
@@ -80,7 +83,7 @@ bool kvr_gauss_ssim(const float *a, const float *b, int height, int width,
         out->ssim += kvr_sum(w.ssim, n_win);
         out->contrast += kvr_sum(w.contrast, n_win);
     }
-    /* The SSIM of identical planes may exceed 1 by rounding. */
+    /* Clamps to 1, because rounding can make the SSIM of identical planes slightly larger. */
     out->ssim = fmin(out->ssim / n, 1.0);
     out->contrast = fmin(out->contrast / n, 1.0);
     free(w.memory);

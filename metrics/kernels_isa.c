@@ -3,8 +3,8 @@
  * 32-bit lanes. */
 #include "metrics/kernels.h"
 
-/* The largest sums of BLOCK elements are 255^2 * 32768 (squares) and 510 * 32768 (second
- * differences), both below 2^31. */
+/* Of BLOCK elements, the squared differences sum to at most 255^2 * 32768, and the second
+ * differences |2 b - a - c| <= 510 to at most 510 * 32768. Both are below 2^31. */
 enum { BLOCK = 32768 };
 
 static uint64_t sum_squared(const uint8_t *a, const uint8_t *b, size_t n)
@@ -63,8 +63,8 @@ static uint64_t sum_bend(const uint8_t *a, const uint8_t *b, const uint8_t *c, s
     return total;
 }
 
-/* Sums R, G and B. LINE is a multiple of the 3 channels and of the vector size, and each byte of a
- * line has its own accumulator. */
+/* Sums each of R, G and B over n pixels. The bytes are split into lines of LINE bytes, a multiple
+ * of the 3 channels and of the vector size. part[j] accumulates byte j of successive lines. */
 static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
 {
     enum { LINE = 192 };
@@ -75,7 +75,7 @@ static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
     while (i + LINE <= bytes) {
         uint16_t part[LINE] = { 0 };
 
-        /* The sums of at most 257 lines fit 16 bits: 257 * 255 < 2^16. */
+        /* The sum of 257 bytes fits 16 bits: 257 * 255 < 2^16. */
         for (int k = 0; k < 257 && i + LINE <= bytes; k++, i += LINE)
             for (int j = 0; j < LINE; j++)
                 part[j] = (uint16_t)(part[j] + rgb[i + (size_t)j]);
@@ -86,8 +86,10 @@ static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
         sum[i % 3] += rgb[i];
 }
 
-/* Computes luma v / 1000, rounded down, as (v / 8) / 125. For u < 58000, u / 125 is (33555 u) >>
- * 22, because 33555 exceeds 2^22 / 125 by 0.57, which adds less than 1 / 125 to the quotient. */
+/* Converts RGB to luma. v is 1000 times the luma, plus 500 to round to nearest, and floor(v / 1000)
+ * = floor(u / 125) with u = floor(v / 8). For u < 58000, floor(u / 125) is (33555 u) >> 22. The
+ * reason: 33555 exceeds 2^22 / 125 by 0.57, so the quotient is too large by less than 1 / 125 and
+ * rounds down to the same integer. */
 static void luma(uint8_t *restrict y, const uint8_t *restrict rgb, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -97,8 +99,8 @@ static void luma(uint8_t *restrict y, const uint8_t *restrict rgb, size_t n)
     }
 }
 
-/* Sums the Laplacian and its square over n pixels. The inner loop has 2048 pixels, because
- * 2048 * 1020^2 < 2^31. */
+/* Sums the Laplacian and its square over n pixels. The inner loop sums at most 2048 pixels in 32
+ * bits: a Laplacian is at most 1020 in magnitude, and 2048 * 1020^2 < 2^31. */
 static void laplacian(const uint8_t *p, int w, int n, int64_t *sum, int64_t *squares)
 {
     for (int i = 0; i < n; i += 2048) {

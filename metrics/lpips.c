@@ -52,7 +52,8 @@ static bool of_frame(const void *ctx, const struct kvr_metric_input *in, int i, 
         taps += (size_t)net->shape[t].channels * (size_t)net->shape[t].height *
                 (size_t)net->shape[t].width;
     x = malloc((floats + 2 * taps) * sizeof *x);
-    /* The first tap has the most positions; the distance needs 3 values per position. */
+    /* kvr_perceptual_distance() needs 3 doubles per position. The first activation has the most
+     * positions. */
     work = malloc(3 * (size_t)net->shape[0].height * (size_t)net->shape[0].width * sizeof *work);
     if (!x || !work) {
         free(x);

@@ -15,7 +15,7 @@
 enum { SCALES = 5 };
 static const double weight[SCALES] = { 0.0448, 0.2856, 0.3001, 0.2363, 0.1333 };
 
-/* Averages 2x2 pixels in place: an output is stored before all inputs of later outputs. */
+/* Averages 2x2 pixels in place: an output overwrites only pixels that no later output reads. */
 static void halve(float *p, int height, int width)
 {
     const int h = (height + 1) / 2, w = (width + 1) / 2;
@@ -70,7 +70,8 @@ static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
 
 static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
 {
-    /* The smallest image size that contains a whole window after four halvings, each rounded up. */
+    /* The smallest height and width that are at least the window's size after four halvings, each
+     * rounded up. */
     const int least = (KVR_GAUSS_WINDOW - 1) * (1 << (SCALES - 1)) + 1;
 
     if (in->test->height < least || in->test->width < least) {

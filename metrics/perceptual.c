@@ -19,7 +19,8 @@ void kvr_perceptual_input(float *x, const uint8_t *rgb, size_t n)
             x[c * n + i] = ((float)rgb[3 * i + c] / 127.5f - 1.0f - shift[c]) / scale[c];
 }
 
-/* Sums over channels in the outer loop, so that memory is read in order. */
+/* The outer loops are over channels, so that the activations [channels, n] are read in the order of
+ * memory. */
 double kvr_perceptual_distance(const float *a, const float *b, const float *head, int channels,
                                size_t n, double *work)
 {

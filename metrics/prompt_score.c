@@ -5,9 +5,10 @@
  *                        of the prompt's word, from the window of frames that ends with c
  *
  * A chunk's value is assigned to each of its frames. Chunks before the first complete window have
- * no value. If the prompt's motion changes within the window, motion is excluded. `extra` is the
- * share of words that are the network's top choice. The metric needs no reference video, so a video
- * that differs from BF16's can have the same score. */
+ * no value. If the prompt's motion changes within a chunk's window, the mean excludes motion.
+ * `extra` is the network's accuracy: the fraction of the prompt's words, over all chunks, to which
+ * the network assigns the highest probability. The metric needs no reference video, so a video that
+ * differs from BF16's can have the same score. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@ static const char *prompt_word(const struct kvr_metric_prompt *p, int chunk, int
     return slot >= 0 && slot < p->n_slots ? p->word[chunk * p->n_slots + slot] : "";
 }
 
-/* Returns the index, in the head's word list, of the word that the prompt has for this chunk; -1:
- * none. */
+/* Returns the class that classifier head h should predict for this chunk: the index i of the word
+ * h->word[i] that is in the prompt. Returns -1 if the prompt has no such word. */
 static int n_wanted(const struct kvr_metric_prompt *p, const struct kvr_clip_head *h, int chunk)
 {
     for (int s = 0; s < 2; s++)

@@ -110,8 +110,8 @@ void kvr_metric_value_free(struct kvr_metric_value *v)
     v->n_series = 0;
 }
 
-/* Converts the decibels of a frame to its squared error, relative to the peak's square. At the
- * metric's cap it is 0. */
+/* Converts the PSNR `db` of a frame to the mean squared error divided by the square of the peak
+ * value. For m->hi, the PSNR that the metric gives to identical frames, the result is 0. */
 static double squared_error_of(const struct kvr_metric *m, double db)
 {
     return db < m->hi ? pow(10.0, -db / 10.0) : 0.0;

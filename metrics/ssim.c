@@ -9,8 +9,9 @@
  * value of a frame is the mean over windows and channels; the metric is the mean over frames. It
  * equals scikit-image's structural_similarity(channel_axis=-1, data_range=255).
  *
- * With Sx, Sxx, ... the sums over the window's n = 49 samples, all terms of the form n Sxy - Sx Sy
- * are exact in 32-bit integers (49^2 * 255^2 < 2^28):
+ * The program computes SSIM from Sx, Sy, Sxx, Syy and Sxy, the sums of x, y, x^2, y^2 and xy over
+ * the window's n = 49 samples. All terms such as n Sxy - Sx Sy are exact in 32-bit integers,
+ * because 49^2 * 255^2 < 2^28:
  *
  *     SSIM = (2 Sx Sy + n^2 C1)(2 (n Sxy - Sx Sy) + n(n-1) C2)
  *          / ((Sx^2 + Sy^2 + n^2 C1)(n Sxx - Sx^2 + n Syy - Sy^2 + n(n-1) C2)) */

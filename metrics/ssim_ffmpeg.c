@@ -7,9 +7,9 @@
  *          / ((Sx^2 + Sy^2 + c1)(n Sxx + n Syy - Sx^2 - Sy^2 + c2))
  *     c1 = round(0.01^2 255^2 n),   c2 = round(0.03^2 255^2 n (n - 1))
  *
- * As in the filter, c1 is 1/64 of the published constant, which has a factor n^2. The value is the
- * mean over windows, planes and frames, the filter's "All". The filter uses single precision, this
- * metric double. */
+ * The formula of the SSIM paper would give c1 the factor n^2. The filter uses n, so its c1 is 64
+ * times smaller; this metric does the same. The value is the mean over windows, planes and frames,
+ * the filter's "All". The filter uses single precision, this metric double. */
 #include <stdio.h>
 #include <stdlib.h>
 

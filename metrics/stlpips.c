@@ -1,5 +1,5 @@
-/* stlpips.c - shift-tolerant LPIPS (Ghildyal and Liu 2022): LPIPS on an anti-aliased AlexNet, whose
- * strides are blurs of stride 2.
+/* stlpips.c - shift-tolerant LPIPS (Ghildyal and Liu 2022): LPIPS on an anti-aliased AlexNet, in
+ * which only blurs have stride 2.
  *
  *     f1 = relu(blur(conv11(x)))                   64 channels
  *     f2 = relu(conv5(blur(max3(f1))))             192
@@ -7,9 +7,9 @@
  *     f4 = relu(conv3(f3)), f5 = relu(conv3(f4))   256
  *     ST-LPIPS = sum over l of the distance of f_l (perceptual.h)
  *
- * max3 is 3x3 max pooling of stride 1 without padding; blur is [1 2 1]^T [1 2 1] / 16 with stride 2
- * and reflection padding of 2. The weights are the authors' original file, fetched by `make
- * metric-stlpips`. */
+ * max3 is 3x3 max pooling of stride 1 without padding. blur convolves each channel with the 3x3
+ * kernel [1 2 1]^T [1 2 1] / 16, with stride 2 and reflection padding of 2 pixels. The weights are
+ * the authors' original file, fetched by `make metric-stlpips`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static const struct layer {
     struct kvr_strip_layer conv;
     bool pool; /* whether max3 and blur precede the layer */
 } layers[TAPS] = {
-    { "net.slice1.0", { 3, 64, 11, 1, 2, false }, false }, /* ReLU after its blur */
+    { "net.slice1.0", { 3, 64, 11, 1, 2, false }, false }, /* ReLU follows blur */
     { "net.slice2.5", { 64, 192, 5, 1, 2, true }, true },
     { "net.slice3.9", { 192, 384, 3, 1, 1, true }, true },
     { "net.slice4.11", { 384, 256, 3, 1, 1, true }, false },
@@ -172,8 +172,8 @@ static size_t floats(int channels, struct shape s)
     return (size_t)channels * (size_t)s.height * (size_t)s.width;
 }
 
-/* Scratch of forward(), in floats: the maximum that a layer needs for unrolled inputs (col), for
- * activations before the blur (wide) and after the blur (narrow). */
+/* Sizes, in floats, of the scratch arrays of forward(), which fit every layer: `col` for the im2col
+ * matrix, `wide` for the input of a blur, `narrow` for its output. */
 struct workspace {
     size_t col, wide, narrow;
 };
@@ -200,8 +200,8 @@ static struct workspace workspace_for(const struct net *net)
     return r;
 }
 
-/* Computes the activations tap[i] [channels, height, width] of the image x [3, height, width].
- * wide, narrow and col are scratch. Returns false if memory runs out. */
+/* Computes the activations f1 .. f5 of the image x [3, height, width] into tap[0] .. tap[4], each
+ * [channels, height, width]. wide, narrow and col are scratch. Returns false if memory runs out. */
 static bool forward(const struct net *net, const float *x, struct shape in, float *const *tap,
                     float *wide, float *narrow, float *col)
 {

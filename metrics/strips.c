@@ -6,7 +6,8 @@
 
 #include "harness/core/onednn_guard.h"
 
-/* Number of floats in a strip of unrolled inputs: 1 MiB, about a core's L2 cache. */
+/* Target number of floats for the im2col matrix of one strip of output rows: 1 MiB, about the size
+ * of a core's L2 cache. */
 enum { STRIP_FLOATS = 1 << 18 };
 
 int kvr_strip_output_size(int n, const struct kvr_strip_layer *l)
@@ -28,7 +29,8 @@ size_t kvr_strip_floats(const struct kvr_strip_layer *l, int out_height, int out
            (size_t)strip_rows(l, out_height, out_width) * (size_t)out_width;
 }
 
-/* Returns the first output column (>= 0) whose input column for kernel position kx is >= x. */
+/* Returns the smallest output column >= 0 for which column kx of the kernel reads an input column
+ * >= x. */
 static int first_at(const struct kvr_strip_layer *l, int kx, int x)
 {
     const int from = x + l->pad - kx;
@@ -36,8 +38,9 @@ static int first_at(const struct kvr_strip_layer *l, int kx, int x)
     return from <= 0 ? 0 : (from + l->stride - 1) / l->stride;
 }
 
-/* Computes one row of the unrolled input (im2col): the inputs at kernel position (ky, kx) of one
- * channel x, for output rows [y0, y1). */
+/* Computes one row of the im2col matrix, for one input channel x [height, width] and the kernel
+ * weight at (ky, kx). The row contains the input that this weight multiplies, for each output pixel
+ * of rows [y0, y1). */
 static void unroll(float *col, const float *x, const struct kvr_strip_layer *l, int height,
                    int width, int ky, int kx, int y0, int y1, int out_width)
 {

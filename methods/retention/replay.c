@@ -1,20 +1,21 @@
-/* replay.c - the retention `replay`: past frames are overwritten by the first frames of the video,
- * which repeat forwards and backwards.
+/* replay.c - the retention `replay`: past frames are overwritten by copies of the first frames of
+ * the video, in alternately ascending and descending order.
  *
  * Rolling Sink (arXiv:2602.07775, wan/modules/causal_model.py at d7fc0d9). The window has `frames`
- * frames, including the current chunk. The state has copies of the video's first R = frames -
- * (frames per chunk) frames. When a chunk that starts at frame c >= `frames` is stored, the
- * previous chunk, which starts at frame i = c - (frames per chunk), is overwritten by copies:
+ * frames, including the current chunk. The policy stores copies of the video's first R = frames -
+ * (frames per chunk) frames. Let c be the index of the first frame of the chunk that is being
+ * stored, and i that of the previous chunk. If c >= `frames`, the previous chunk is overwritten by
+ * copies of these frames:
  *
- *     i / R even   frames from i % R on
- *     i / R odd    the chunk of frames that ends at R - i % R, in reverse order
+ *     floor(i / R) even   i % R, i % R + 1, ..
+ *     floor(i / R) odd    R - 1 - i % R, R - 2 - i % R, ..
  *
  * The keys of the copies are rotated by RoPE to the times of the frames that they overwrite.
  * Attention thus reads the current chunk, the chunk before it, and repetitions of the first R
- * frames. The numbers of the frames that are copied are clamped to 0 .. R - 1.
+ * frames. The indices in this table are clamped to 0 .. R - 1.
  *
- * State: the copies in BF16, with keys rotated back to time 0. Their bytes count as side
- * information. */
+ * The policy's state contains the copies in BF16. The rotation of RoPE by the frame's time is
+ * removed from their keys. The bytes of the copies count as side information. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,8 @@ static void set_time(const struct work *w, int64_t frame)
     kvr_rope_angles(w->ctx->head_dim, (int)frame, 0, 0, w->cosines, w->sines);
 }
 
-/* Copies frames [f, end) to the state, with keys rotated back to time 0. */
+/* Copies frames [f, end) to w->k and w->v, and removes the rotation of RoPE by time from the
+ * keys. */
 static void remember(const struct work *w, int64_t f, int64_t end)
 {
     const struct kvr_policy_ctx *ctx = w->ctx;

@@ -1,8 +1,8 @@
 /* reset.c - the retention `reset`: empties a full cache at once instead of frame by frame.
  *
  * If the stored frames and the next chunk would exceed `frames` frames, all frames except the first
- * `sink` and the newest `recent` frames are evicted. A sliding window should give better results
- * than this control. */
+ * `sink` and the newest `recent` frames are evicted. This policy is a control: a sliding window,
+ * which evicts frame by frame, should give better results. */
 #include "methods/policy.h"
 
 #include <string.h>

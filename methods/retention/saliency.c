@@ -1,15 +1,19 @@
 /* saliency.c - the retention `saliency`: of the frames in tier 0, the coarse tier, retains the
  * frames with the highest saliency scores (FlowCache's pruning).
  *
- * Let `rem` be the number of frames in tier 0 and beta the layer's budget factor. The frames with
- * the highest scores are retained: rne(beta * retained * rem) of them, but at least one, where rne
- * rounds to nearest even. The others are evicted. If the method's tiers are `saliency`, their
- * scores are used. Otherwise scores are computed here with default weights.
+ * Let `rem` be the number of frames in tier 0, `retained` the option of this name, and beta the
+ * layer's budget factor (kvr_layer_budget). The rne(beta * retained * rem) frames with the highest
+ * scores are retained, but at least one. The function rne rounds to the nearest integer, ties to
+ * even. The other frames are evicted. If the method's tiers are `saliency`, the scores are those of
+ * the tiers. Otherwise this file computes the scores with the default weights of the tiers
+ * `saliency`.
  *
- * In the study's variant every call selects among all frames in tier 0, including frames that were
- * evicted before. A selected frame that consists of zeros or of its mean then takes as many bytes
- * as any other frame. In the intended variant an evicted frame is never selected again. It still
- * counts in `rem`, so both variants retain the same number of frames. */
+ * In the study's variant an evicted frame stays in the cache as zeros or as its mean (option
+ * `fill`). Each time a chunk is stored, the policy selects again among all frames in tier 0,
+ * including evicted ones. If the policy selects an evicted frame, the zeros or the mean are encoded
+ * like values, and take as many bytes as any other frame. In the intended variant an evicted frame
+ * is never selected again. It still counts in `rem`, so both variants retain the same number of
+ * frames. */
 #include "methods/kernels/saliency.h"
 #include "methods/kernels/share.h"
 
@@ -103,8 +107,9 @@ static enum kvr_status saliency_assign(const void *opts, const struct kvr_policy
     return KVR_OK;
 }
 
-/* Returns 16 bytes of side information per pooled frame, for the range of tokens that its mean
- * replaces. The mean itself is counted elsewhere. */
+/* Returns the side information in the study's format: 16 bytes per pooled frame, for the range of
+ * tokens that the frame's mean replaces. The mean is a segment of the cache, which has its own
+ * bytes. */
 static size_t saliency_side_bytes(const void *opts, const struct kvr_study_counts *n)
 {
     (void)opts;

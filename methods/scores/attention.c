@@ -28,7 +28,8 @@ static void rate_sum(const struct kvr_score_job *job)
     }
 }
 
-/* Returns the number of sampled queries from the token's own chunk to the newest chunk. */
+/* Returns the number of queries whose weights were summed for the token: n_query queries are
+ * sampled in each chunk, from the token's own chunk to the newest one. */
 static float queries_met(const struct kvr_score_job *job, int64_t token)
 {
     const struct kvr_policy_ctx *ctx = job->ctx;

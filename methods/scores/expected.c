@@ -14,8 +14,8 @@
 
 #include "methods/scores/score.h"
 
-/* Computes the mean [D] and the covariance `spread` [D,D] of the new chunk's queries in all query
- * heads that share KV head h. */
+/* Computes the mean [D] and the covariance matrix [D,D] (`spread`) of the new chunk's queries, over
+ * all tokens and all query heads that share KV head h. */
 static void take_moments(const struct kvr_policy_ctx *ctx, int h, float *mean, float *spread)
 {
     const int d = ctx->head_dim, per = ctx->n_query_heads / ctx->n_heads;

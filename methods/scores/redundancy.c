@@ -5,9 +5,10 @@
  *     R     = softmax over tokens of (k^_i . sum_j k^_j - 1) / T,     k^ = k / ||k||
  *     score = lambda I - (1 - lambda) R
  *
- * The sum over j is computed once for all i, so the cost is T D instead of T^2 D. With the option
- * `weight`, the score minus the minimum over all tokens is multiplied by the token's position
- * weight (enum kvr_place_weight), as in the authors' code. */
+ * The sum over j is the same for all i and is computed once, so the cost per head is O(T D) instead
+ * of O(T^2 D), where D is the head size. The option `weight` selects a weight by the token's
+ * position (enum kvr_place_weight). The minimum of the scores is then subtracted from every score,
+ * and the difference is multiplied by the token's weight, as in FlowCache's code. */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static double norm(const float *k, int d)
     return sqrt(sum);
 }
 
-/* Computes R of all tokens in head h: r [n]. The array sum [D] is scratch. */
+/* Sets r [n] to R (see above) of the n stored tokens in head h. The array sum [D] is scratch. */
 static void redundancy(const struct kvr_score_job *job, int h, float *r, float *sum)
 {
     const int d = job->ctx->head_dim;
@@ -59,7 +60,7 @@ static void redundancy(const struct kvr_score_job *job, int h, float *r, float *
         r[i] = (float)(exp(r[i] - top) / total);
 }
 
-/* Returns the position weight of stored token i of n. */
+/* Returns the factor by which the option `weight` multiplies the score of stored token i of n. */
 static double place_weight(const struct kvr_score_opts *o, int64_t i, int64_t n)
 {
     const double x = n > 1 ? (double)i / (double)(n - 1) : 0;

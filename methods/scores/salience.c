@@ -8,8 +8,8 @@ static void rate(const struct kvr_score_job *job)
 {
     const struct kvr_policy_ctx *ctx = job->ctx;
 
-    /* All tokens of the new chunk are stored, at the end of the list. Without queries their score
-     * is 0. */
+    /* The last n - first_new tokens of the job are the new chunk. Without queries they keep score
+     * 0. */
     if (job->head && ctx->q && job->n > job->first_new)
         kvr_salience_head_score(job->head, ctx->q, ctx->k, ctx->v, job->n - job->first_new,
                                 job->memory + job->first_new);

@@ -1,20 +1,23 @@
 /* trig.c - the score `trig`: expected attention from future queries, computed per RoPE pair from
  * the mean query (after TriAttention, arXiv:2604.04921).
  *
- * A RoPE pair p of channels is a complex number, which RoPE multiplies by e^(i w_p position). Let
- * Q_p be the mean and L_p the mean magnitude of pair p of the queries before RoPE, and K_p pair p
- * of a key after RoPE. At a given position, the mean query and the key have the dot product sum
- * over p of Re(Q_p e^(i w_p position) K_p*). The score is
+ * RoPE treats two channels, the RoPE pair p, as a complex number and multiplies it by e^(i w_p x).
+ * Here w_p is the frequency of the pair, and x the token's frame, row or column. Before RoPE, pair
+ * p of the queries has the mean Q_p and the mean magnitude L_p. After RoPE, pair p of a key is K_p,
+ * with the complex conjugate K_p*. The mean query at position x and the key have the dot product
+ * sum over p of Re(Q_p e^(i w_p x) K_p*). The score is
  *
  *     score = sum over p of  Re(Q_p T_p K_p*) + (L_p - |Q_p|) |K_p|
  *
- * where T_p is the mean of e^(i w_p position) over future positions: 1, 2, 4, .. 64 frames after
- * the newest frame, and all rows and columns. The second term accounts for the part of the queries
+ * where T_p is the mean of e^(i w_p x) over the positions of future queries. If pair p encodes
+ * time, these are the frames 1, 2, 4, .. 64 after the newest one. If it encodes rows or columns,
+ * these are all rows or columns of a frame. The second term accounts for the part of the queries
  * that cancels in the mean Q_p.
  *
- * The authors calibrate Q and L on texts, and average T over distances of 1, 2, 4, .. 65536 tokens.
- * Here Q and L are computed from the newest chunk's queries. The paper does not say how to treat
- * rows and columns. If several heads are scored together, the score is the sum over these heads. */
+ * The paper, about language models, calibrates Q and L on texts and averages over future positions
+ * 1, 2, 4, .. 65536 tokens ahead. It does not define T for rows and columns. Here Q and L are
+ * computed from the newest chunk's queries. If several heads are scored together, the score is the
+ * sum over these heads. */
 #include <math.h>
 
 #include "methods/kernels/rope.h"
@@ -26,8 +29,9 @@ struct query {
     double re[MAX_PAIRS], im[MAX_PAIRS], size[MAX_PAIRS];
 };
 
-/* Computes Q_p (re, im) and L_p (size) from the new chunk's queries in all query heads that share
- * KV head h. The queries' RoPE rotation is undone first. */
+/* Computes Q_p = out->re[p] + i out->im[p] and L_p = out->size[p] over the new chunk's queries in
+ * all query heads that share KV head h. The inverse RoPE is applied to the queries first. `row` is
+ * the number of tokens per row of a frame. */
 static void take_means(const struct kvr_policy_ctx *ctx, int h, int row, struct query *out)
 {
     const int d = ctx->head_dim, per = ctx->n_query_heads / ctx->n_heads, S = ctx->tokens_per_frame;
@@ -54,7 +58,8 @@ static void take_means(const struct kvr_policy_ctx *ctx, int h, int row, struct 
     }
 }
 
-/* Adds e^(i w_p position) / n to the means re[p] + i im[p] of pairs [first, end). */
+/* Adds one of the n terms of the mean T_p = re[p] + i im[p], e^(i w_p x) / n, for pairs [first,
+ * end). `position` is { frame, row, column }. */
 static void add_position(int d, const int position[3], int first, int end, int n, double *re,
                          double *im)
 {
@@ -67,8 +72,8 @@ static void add_position(int d, const int position[3], int first, int end, int n
     }
 }
 
-/* Computes T_p = re[p] + i im[p]. A pair rotates along time, rows or columns only (kernels/rope.h),
- * so each mean is over one axis. */
+/* Computes T_p = re[p] + i im[p] for all RoPE pairs p. A pair encodes only time, the row or the
+ * column (kernels/rope.h), so the mean is over positions along this axis. */
 static void take_places(const struct kvr_policy_ctx *ctx, int row, double *re, double *im)
 {
     const int d = ctx->head_dim, half = d / 2, side = half / 3, S = ctx->tokens_per_frame;
@@ -87,7 +92,7 @@ static void take_places(const struct kvr_policy_ctx *ctx, int row, double *re, d
         add_position(d, (const int[]){ 0, 0, x }, half - side, half, row, re, im);
 }
 
-/* Replaces Q_p by Q_p T_p, and L_p by L_p - |Q_p|. */
+/* Replaces Q_p by Q_p T_p, and L_p by L_p - |Q_p|, the factors of the score's two terms. */
 static void look_ahead(struct query *q, int pairs, const double *re, const double *im)
 {
     for (int p = 0; p < pairs; p++) {

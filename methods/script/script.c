@@ -14,16 +14,17 @@
 
 enum { MAX_OPTIONS = 16, SLOT = sizeof(double), MAX_TEXT = 160 };
 
-/* The maximum size of an encoded structure is the size of K and V in F32 plus this number of bytes
- * for names, types and shapes. A structure that stores K and V unchanged is thus accepted. */
+/* The function encode() of the Python file may return data and a state. Their total size is at most
+ * that of K and V in F32, plus this number of bytes. Data that contain K and V unchanged, with
+ * names, types and shapes, are thus accepted. */
 enum { DESCRIPTION = 1024 };
 
 struct script {
     char path[KVR_PLUGIN_PATH];
     char name[64], family[64], title[MAX_TEXT], paper[MAX_TEXT], version[64];
     char opt_name[MAX_OPTIONS][64], opt_help[MAX_OPTIONS][MAX_TEXT];
-    struct kvr_opt option[MAX_OPTIONS + 1]; /* option i is an int or a double at byte i * SLOT of
-                                             * the options */
+    struct kvr_opt option[MAX_OPTIONS + 1]; /* the value of option i is an int or a double, at byte
+                                             * offset i * SLOT of kvr_stage_job.opts */
     struct kvr_joint_ops joint;
     struct kvr_stage stage;
     struct kvr_method method;
@@ -48,13 +49,13 @@ bool kvr_script_is(const char *path)
 
 /* ---- encoding and decoding ----------------------------------------------------------------- */
 
-/* The encoded keys and values of one block. They share one structure, whose bytes are in the blocks
- * of the keys and of the values. */
+/* One block whose keys and values were encoded together. The data that encode() returned are the
+ * codes of the keys' block, and the state is the side information of the values' block. */
 struct held {
     struct kvr_joint joint; /* first */
     struct script *script;
     struct kvr_dev *dev;
-    char *options; /* JSON with the block's place and the options of the stage */
+    char *options; /* JSON text returned by context_text() */
     struct kvr_message coded;
 };
 
@@ -63,8 +64,9 @@ static size_t block_bytes(const struct kvr_block_shape *s)
     return (size_t)s->n_tok * (size_t)s->n_heads * (size_t)s->head_dim * sizeof(float);
 }
 
-/* Returns the fields of host.py's class Context as JSON: the layer, positions and shape of a block.
- * A decoder knows these numbers, so they do not count as bytes of the block. */
+/* Returns, as JSON, the layer, head and token positions of a block, from which host.py makes the
+ * argument `ctx` of encode() and decode(). The cache knows these numbers without the encoded block,
+ * so they do not count as bytes of the block. */
 static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
 {
     json_t *o, *list;
@@ -72,7 +74,7 @@ static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
 
     if (p->frame_tokens <= 0 || p->frame_tokens > INT32_MAX ||
         kvr_frame_row("script", (int)p->frame_tokens, 0, &row) != KVR_OK)
-        row = 0; /* frames have no rows of equal length: a frame is one row */
+        row = 0; /* unknown; host.py then treats a frame as a single row */
     o = json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i}", "layer", p->layer, "n_layers", p->n_layers,
                   "head0", p->head0, "tok0", (json_int_t)p->tok0, "tokens_per_frame",
                   (json_int_t)p->frame_tokens, "frames_per_chunk", p->frames_per_chunk, "row", row);
@@ -85,8 +87,8 @@ static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
     return o;
 }
 
-/* Returns the place of a block and the stage's options as a JSON text, which the caller must
- * free. */
+/* Returns a JSON text with a block's layer and positions (place_json) and the stage's options. The
+ * caller must free the text. */
 static char *context_text(const struct script *s, const struct kvr_stage_job *job)
 {
     json_t *doc = place_json(&job->place, job->shape.n_tok), *o = json_object();
@@ -234,7 +236,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
     struct kvr_joint *j = in->joint;
     enum kvr_status st = KVR_OK;
 
-    (void)mode; /* always KVR_DECODE_SET, because this is the only stage */
+    (void)mode; /* always KVR_DECODE_SET (overwrite): the codec has no other stage */
 #pragma omp critical(kvr_script_read)
     if (j && !j->values.p)
         st = kvr_joint_read(j);
@@ -250,9 +252,9 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                (size_t)(nh * d) * sizeof *out);
 }
 
-/* The size depends on the data. An entry of the keys' block is one byte of codes, an entry of the
- * values' block one byte of side information. Structures of more than 2 block_bytes() + DESCRIPTION
- * bytes are rejected. */
+/* The encoded size depends on the data, so it is counted in entries of one byte: bytes of codes in
+ * the keys' block, bytes of side information in the values' block. Both blocks together have at
+ * most most_entries bytes. */
 static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 {
     if (job->side == KVR_K)

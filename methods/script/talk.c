@@ -122,7 +122,7 @@ static enum kvr_status receive(struct kvr_talk *t, void *p, size_t n)
     return KVR_OK;
 }
 
-/* Reads an answer that reports a failure. `n` is the length of its message. Returns `wrong` if the
+/* Reads an answer that reports a failure, with a message of `n` bytes. Returns `wrong` if the
  * Python code raised an exception, and KVR_ENOMEM if it ran out of memory. Ends the process. */
 static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64_t n,
                                        enum kvr_status wrong)

@@ -1,7 +1,7 @@
 /* age.c - the tiers `age`: the newest share `ratio` of the cache is a separate tier, `recent`.
  *
- * In the study's variant the share is of the cache's capacity. With a capacity of 42 frames and
- * ratio=0.3, the tier `recent` starts at frame 29.4 and is empty for the first 70 % of a rollout.
+ * In the study's variant the share is of the cache's capacity. With ratio=0.3, the tier `recent`
+ * has the last 30 % of the capacity, so it has no written token until 70 % of the cache is full.
  * The study's format stores a mask of 1 byte and an index of 8 bytes per token. In the intended
  * variant the share is of the written chunks, and no side information is needed. */
 #include "methods/kernels/share.h"

@@ -1,10 +1,10 @@
 /* recent.c - the tiers `recent`: the newest chunks are a separate tier, `recent`.
  *
- * In the study's variant (RECENT2) the tier has the last min(active, chunks * frames_per_chunk * S)
- * of the written tokens, regardless of chunk boundaries, where S is the number of tokens per frame.
- * Tokens that are not yet written are not encoded. In the intended variant the tier has the last
- * `chunks` whole chunks, and a partial last chunk counts as one. A chunk therefore changes its tier
- * only once, with all its tokens. */
+ * In the study's variant (RECENT2) the tier has the last chunks * frames_per_chunk * S written
+ * tokens, or all if there are fewer. S is the number of tokens per frame. The tier may begin inside
+ * a chunk. The part of the cache that is not yet written is not encoded. In the intended variant
+ * the tier has the last `chunks` chunks; the newest of these may be partial. A chunk therefore
+ * changes its tier only once, with all its tokens. */
 #include "methods/policy.h"
 
 #include <string.h>

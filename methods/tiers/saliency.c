@@ -1,15 +1,18 @@
 /* saliency.c - the tiers `saliency`: recent frames, salient older frames and all other frames are
  * three tiers (FlowCache).
  *
- * Let n be the number of frames, beta the layer's budget factor, and rne rounding to nearest even.
- * The newest rne(min(recent * beta, 1) * n) frames are `recent`. Of the n_old older frames,
- * rne(important * beta * n_old) with the highest scores, but at least one, are `important`. All
- * others are `old`, the coarse tier. The header methods/kernels/saliency.h defines the score in the
- * study's and the intended variant. With important=0 (the method HYBRID) no frame is scored.
+ * Let n be the number of frames, and beta the layer's budget factor (kvr_layer_budget). The
+ * function rne rounds to the nearest integer, ties to even. The options `recent` and `important`
+ * set the sizes of the tiers of the same names, which have at least one frame each. The tier
+ * `recent` has the newest rne(min(recent * beta, 1) * n) frames. Let n_old be the number of older
+ * frames: rne(important * beta * n_old) of these, with the highest scores, are in the tier
+ * `important`. All others are in `old`, the coarse tier. The header methods/kernels/saliency.h
+ * defines the score in the study's and the intended variant. With important=0 (the method HYBRID)
+ * no frame is scored, and the tier `important` is empty.
  *
- * In the study's variant any call may move a frame from the tier `old` back to `important`,
- * although the coarse codec has already changed its values. In the intended variant a frame that
- * was in the tier `old` stays there. */
+ * The tiers are assigned each time a chunk is stored. In the study's variant a frame may move from
+ * the tier `old` back to `important`, although the codec of `old` has already reduced the precision
+ * of its values. In the intended variant a frame that was in the tier `old` stays there. */
 #include "methods/kernels/saliency.h"
 #include "methods/kernels/share.h"
 
@@ -44,7 +47,8 @@ static const struct kvr_opt options[] = {
 };
 
 /* Assigns tiers to n frames: the last n_recent frames are recent, the k other frames with the
- * highest scores are important. `s` is NULL if no frame is scored; k is then 0. */
+ * highest scores are important. `s` contains the scores; it is NULL if no frame is scored, and k is
+ * then 0. */
 static void plan(const struct kvr_policy_ctx *ctx, const struct kvr_saliency *s, int64_t n,
                  int64_t n_recent, int64_t k, uint8_t *map)
 {
@@ -91,9 +95,9 @@ static enum kvr_status saliency_assign(const void *opts, const struct kvr_policy
     return KVR_OK;
 }
 
-/* Returns the bytes of side information in the study's format. HYBRID has a mask of 1 byte per
- * token of the capacity and an 8-byte index per written token. Other methods have an 8-byte index
- * per stored token. */
+/* Returns the bytes of side information in the study's format. With important=0 (the method
+ * HYBRID), the format has a mask, with 1 byte for each token that the cache can store, and an
+ * 8-byte index per written token. Otherwise it has an 8-byte index per stored token. */
 static size_t saliency_side_bytes(const void *opts, const struct kvr_study_counts *n)
 {
     const struct saliency_opts *o = opts;

@@ -1,14 +1,15 @@
 /* span.c - the tiers `span`: chunks stay in BF16 until `chunks` of them can be encoded as one block
  * (a span).
  *
- * Of n written chunks, the first floor((n - recent) / chunks) * chunks are in the tier `coded`, the
- * others in the tier `waiting`. Between `recent` and `recent + chunks - 1` chunks are therefore in
- * BF16 at any time (Quant VideoGen, arXiv:2602.02958; TRQ). All chunks of a block share its
- * centroids or its anchor frame, and every chunk is encoded only once. The newest chunk is always
- * waiting, because it may be stored again. A partial last chunk counts as one.
+ * The options `chunks` and `recent` are numbers of chunks. Let n be the number of written chunks,
+ * including a partial last chunk. The first floor((n - recent) / chunks) * chunks chunks are in the
+ * tier `coded`, the others in the tier `waiting`. Between `recent` and `recent + chunks - 1` chunks
+ * are therefore in BF16 at any time (Quant VideoGen, arXiv:2602.02958; TRQ). All chunks of a block
+ * share its centroids or its anchor frame, and every chunk is encoded only once. The newest chunk
+ * is always waiting, because it may be stored again.
  *
- * The first `sink_keep` chunks always stay in BF16. They count as chunks of a block, but the block
- * is encoded without them, as in Quant VideoGen. */
+ * The first `sink_keep` chunks always stay in BF16. They do not shift the borders between blocks:
+ * the block that would contain them encodes only its other chunks, as in Quant VideoGen. */
 #include "methods/policy.h"
 
 #include <string.h>

@@ -62,8 +62,9 @@ static enum kvr_status spatial_check(const void *opts)
     return KVR_OK;
 }
 
-/* Sets rank[s] to { var[s], s } for v [n_frames * S, channels]. The means a[f,s] and the variances
- * are computed in double and rounded to float. One thread computes each position. */
+/* Sets rank[s] to { var[s], s } for each position s, from the values v [n_frames * S, channels].
+ * The means a[f,s] and the variances var[s] are computed in double and rounded to float. Each
+ * position is computed by one thread, so the result does not depend on the number of threads. */
 static void variances(const float *v, int64_t n_frames, int64_t S, int64_t channels,
                       struct kvr_ranked *rank)
 {
@@ -71,7 +72,7 @@ static void variances(const float *v, int64_t n_frames, int64_t S, int64_t chann
     for (int64_t s = 0; s < S; s++) {
         double mean = 0, m2 = 0;
 
-        /* Welford's algorithm needs only one pass over V */
+        /* Welford's algorithm: mean and variance of a[f,s] in one pass over the frames */
         for (int64_t f = 0; f < n_frames; f++) {
             const double sum = kvr_abs_sum(v + (f * S + s) * channels, channels);
             const double a = (float)(sum / (double)channels), d = a - mean;
@@ -83,8 +84,9 @@ static void variances(const float *v, int64_t n_frames, int64_t S, int64_t chann
     }
 }
 
-/* Returns the number of foreground positions, if the variance of `passing` of the S positions
- * exceeds `var`. The number `passing` is -1 if variances are not known. */
+/* Returns the number of foreground positions of a frame with S positions. `passing` is the number
+ * of positions whose variance exceeds the option `var`. If variances are unknown, `passing` is -1,
+ * and the result is that of mode topk. */
 static int64_t n_foreground(const struct spatial_opts *o, int64_t S, int64_t passing)
 {
     const int64_t lo = kvr_share(o->min * (double)S, 1, S);
@@ -97,7 +99,8 @@ static int64_t n_foreground(const struct spatial_opts *o, int64_t S, int64_t pas
     return passing >= lo && passing <= hi ? passing : kvr_share(o->target * (double)S, lo, hi);
 }
 
-/* Sorts the positions by variance on CUDA and copies the result to the host, which synchronises. */
+/* Computes and sorts the positions' variances on the GPU, waits for the stream, and copies the
+ * result to `rank` in host memory. */
 static enum kvr_status rank_on_cuda(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                     int64_t n_frames, struct kvr_ranked *rank)
 {
@@ -130,7 +133,7 @@ static enum kvr_status rank_on_cpu(const struct kvr_policy_ctx *ctx, struct kvr_
 typedef enum kvr_status rank_fn(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                 int64_t n_frames, struct kvr_ranked *rank);
 
-/* Writes the variances of the S positions to rank [S], largest first. */
+/* Sets rank [S] to the variance and index of each of the S positions, largest variance first. */
 static enum kvr_status rank_positions(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                       int64_t n_frames, struct kvr_ranked *rank)
 {
@@ -142,8 +145,9 @@ static enum kvr_status rank_positions(const struct kvr_policy_ctx *ctx, struct k
     return on[kvr_dev_backend(dev)](ctx, dev, n_frames, rank);
 }
 
-/* Computes mask [S], the tier of every position, from n_frames frames of ctx->v. If ctx->v is NULL,
- * the first positions are foreground. `rank` [S] is scratch. */
+/* Sets mask [S] to the tier of each of the S positions, from the values ctx->v of n_frames frames.
+ * If ctx->v is NULL because only token counts are needed, the first positions of a frame are
+ * foreground, as many as in mode topk. `rank` [S] is scratch. */
 static enum kvr_status make_mask(const struct spatial_opts *o, const struct kvr_policy_ctx *ctx,
                                  struct kvr_dev *dev, int64_t n_frames, struct kvr_ranked *rank,
                                  uint8_t *mask)
