@@ -195,7 +195,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct submit_opts, gpus, "gpus", 0, "N", NULL,
                  "number of GPUs of a task (sbatch --gpus)"),
     KVR_ARG_TEXT(struct submit_opts, extra, "sbatch", 0, "OPTIONS", NULL,
-                 "further options of sbatch, such as --account=NAME"),
+                 "further options of sbatch, such as -A NAME (account)"),
     KVR_ARG_INT(struct submit_opts, grace, "grace", 0, "SECONDS", "120", 1, 86400,
                 "number of seconds before the time limit at which a task finishes its running "
                 "cells and is requeued"),

@@ -96,11 +96,12 @@ static enum kvr_status same_card(struct kvr_store *s, const char *path)
         if (st == KVR_OK)
             st = kvr_sql_text(q, 1, &there);
         if (st == KVR_OK)
-            st = kvr_fail(KVR_EINVAL,
-                          "merge: %s: this database has cells timed on %s, but earlier inputs have "
-                          "cells timed on %s. "
-                          "Merge databases of one GPU only, or allow several GPUs with --any-card",
-                          path, there, here);
+            st = kvr_fail(
+                KVR_EINVAL,
+                "merge: %s: this database has cells timed on %s, but earlier inputs have "
+                "cells timed on %s; merge databases of one GPU only, or allow several GPUs with "
+                "--any-card",
+                path, there, here);
     }
     if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
         st = kvr_sql_fail(s->db, s->path, "merging");

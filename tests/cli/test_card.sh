@@ -34,7 +34,7 @@ exits 5 "a folder without databases" merge empty -o none.db
 says "says so" 'no database .\*.db. other than none.db'
 check "and writes none" test ! -e none.db
 exits 2 "packages of two cards" merge a.db b.db -o two.db
-says "are refused by name" 'b.db: has cells timed on NVIDIA B, but earlier inputs have cells timed on NVIDIA A'
+says "are refused by name" 'b.db: this database has cells timed on NVIDIA B, but earlier inputs have cells timed on NVIDIA A'
 exits 0 "unless asked for" merge a.db b.db -o any.db --any-card
 card a.db 'NVIDIA A' 3000000000 6000000000
 card b.db 'NVIDIA A' 2000000000 1000000000

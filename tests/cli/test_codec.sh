@@ -82,7 +82,7 @@ exits 2 "an older state after a newer one" codec -m RTN_INT4 -i more.safetensors
 says "names the tokens" '90 active tokens.*120'
 tensors odd.safetensors 20 2 24
 exits 2 "a head width that is no power of two" codec -m QUAROT_KV_INT4 -i odd.safetensors -o out.safetensors
-says "names it" 'head_dim is 24'
+says "names it" 'head_dim .channels per head. is 24'
 exits 2 "states of different shapes" codec -m RTN_INT4 -i kv.safetensors -i odd.safetensors -o out.safetensors
 says "names both" '24.*16'
 tensors uneven.safetensors 20 2 16 F32 21

@@ -135,4 +135,4 @@ exits 0 "one more method, and no baseline again" run "$cut" --set 'methods=[BF16
     "${less[@]}" --db cut.db --out cut --dry-run --json
 json "one to run" '.to_run == 1'
 exits 3 "there is nothing to score" score ms_ssim --db cut.db --out cut
-says "says why" 'no frames'
+says "says why" 'no file of frames'

@@ -157,5 +157,5 @@ exits 0 "with five pairs" stats paired --db "$work/p.db" --against RTN_INT4 --js
 json "nothing is separable, and two more are needed for three comparisons" \
     'all(.[] | select(.method != "RTN_INT4"); .separable == "needs 2 more pairs" and .n_pairs == 5)'
 exits 0 "the front of five" pareto --db "$work/p.db" --json
-json "says what is missing, too" 'any(.[]; .why != null and (.why | test("1 prompts? more needed")))'
+json "says what is missing, too" 'any(.[]; .why != null and (.why | test("1 more prompt is needed")))'
 exits 2 "a unit that is none" stats paired --db "$work/p.db" --unit cell

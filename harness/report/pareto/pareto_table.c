@@ -84,8 +84,8 @@ static enum kvr_status explain_undecided(const struct kvr_race *r, const struct 
         }
     n = snprintf(why, size, "%s may dominate this method", a->method);
     if (least < KVR_PAIRS_MIN && n >= 0 && (size_t)n < size)
-        n += snprintf(why + n, size - (size_t)n, ": %d more prompts are needed",
-                      KVR_PAIRS_MIN - least);
+        n += snprintf(why + n, size - (size_t)n, ": %d more prompt%s needed", KVR_PAIRS_MIN - least,
+                      KVR_PAIRS_MIN - least == 1 ? " is" : "s are");
     if (b->n_maybe > 1 && n >= 0 && (size_t)n < size)
         snprintf(why + n, size - (size_t)n, "; %d more methods may, too", b->n_maybe - 1);
     free(d);
