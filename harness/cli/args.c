@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cli/wrap.h"
 #include "harness/core/opts.h"
 
 enum { MAX_ARGS = 64 };
@@ -245,17 +246,18 @@ enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call
     return KVR_OK;
 }
 
+enum { HELP_COLUMN = 31 }; /* column where help texts of options begin */
+
 static void help_line(const struct kvr_arg *a, FILE *to)
 {
-    char head[64];
+    char head[64], text[1024];
 
     snprintf(head, sizeof head, "%s%c%s --%s%s%s", a->letter ? "-" : " ",
              a->letter ? a->letter : ' ', a->letter ? "," : " ", a->name, a->value ? " " : "",
              a->value ? a->value : "");
-    fprintf(to, "  %-28s %s", head, a->help);
-    if (a->def)
-        fprintf(to, " [%s]", a->def);
-    fputc('\n', to);
+    snprintf(text, sizeof text, "%s%s%s%s", a->help, a->def ? " [" : "", a->def ? a->def : "",
+             a->def ? "]" : "");
+    kvr_wrap_entry(to, HELP_COLUMN, head, text);
 }
 
 void kvr_args_help(const struct kvr_command *cmd, FILE *to)
@@ -268,7 +270,7 @@ void kvr_args_help(const struct kvr_command *cmd, FILE *to)
         help_line(a, to);
     for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
         help_line(a, to);
-    fprintf(to, "  %-28s %s\n", "-h, --help", "show this help");
+    kvr_wrap_entry(to, HELP_COLUMN, "-h, --help", "show this help");
     if (cmd->details)
         fprintf(to, "\n%s", cmd->details);
 }

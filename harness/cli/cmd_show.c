@@ -2,6 +2,9 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/cli/wrap.h"
+
+enum { OPTION_COLUMN = 28 }; /* column where help texts of options begin */
 
 struct show_opts {
     bool json;
@@ -118,28 +121,32 @@ static void print_axes(const json_t *axes)
         printf("  %-12s %s\n", key, json_string_value(value));
 }
 
-/* Prints a titled paragraph in lines of at most WIDTH characters, unless a word is longer. */
+/* Prints a paragraph with a title line. */
 static void print_paragraph(const char *title, const char *text)
 {
-    enum { WIDTH = 96 };
-    size_t column = 0;
-
     if (!text)
         return;
-    printf("\n%s\n", title);
-    for (size_t n; text += strspn(text, " "), (n = strcspn(text, " ")) > 0; text += n) {
-        const bool fits = column && column + 1 + n <= WIDTH;
-
-        printf("%s%.*s", fits ? " " : column ? "\n  " : "  ", (int)n, text);
-        column = fits ? column + 1 + n : n + 2;
-    }
-    printf("\n");
+    printf("\n%s\n  ", title);
+    kvr_wrap(stdout, 2, 2, text);
 }
 
-static enum kvr_status print_text(const json_t *doc)
+/* Prints an option as "name=value" and its help text with the allowed values. */
+static void print_option(const json_t *option)
 {
-    static const char *const columns[] = { "name", "value", "limits", "help", NULL };
-    const json_t *options = json_object_get(doc, "options");
+    const char *limits = json_string_value(json_object_get(option, "limits"));
+    char term[256], text[2048];
+
+    snprintf(term, sizeof term, "%s=%s", json_string_value(json_object_get(option, "name")),
+             json_string_value(json_object_get(option, "value")));
+    snprintf(text, sizeof text, "%s%s%s%s", json_string_value(json_object_get(option, "help")),
+             *limits ? " [" : "", limits, *limits ? "]" : "");
+    kvr_wrap_entry(stdout, OPTION_COLUMN, term, text);
+}
+
+static void print_text(const json_t *doc)
+{
+    const json_t *options = json_object_get(doc, "options"), *option;
+    size_t i;
 
     printf("%s (%s version of the method)\n  %s\n  family %s; paper: %s\n",
            json_string_value(json_object_get(doc, "name")),
@@ -156,15 +163,14 @@ static enum kvr_status print_text(const json_t *doc)
     print_axes(json_object_get(doc, "axes"));
     if (json_array_size(options) == 0) {
         printf("\nThe method has no options.\n");
-        return KVR_OK;
+        return;
     }
-    printf("\n"
-           "parts of the method (replace with -O codec=, k.codec=, v.codec=, tiers=, retention=): "
-           "another method's name, or a text such as asym(bits=2)\n");
+    print_paragraph("replacing parts (-O codec=, k.codec=, v.codec=, tiers=, retention=)",
+                    "The value is another method's name, or a text such as asym(bits=2).");
     printf(
-        "\n"
-        "options (-O name=value; k.name sets the option for keys only, v.name for values only)\n");
-    return kvr_cli_table(options, columns);
+        "\noptions, with their values (-O name=value; k.name sets an option for keys only, v.name\n"
+        "for values only)\n");
+    json_array_foreach(options, i, option) print_option(option);
 }
 
 static int run(const struct kvr_call *call)
@@ -184,9 +190,9 @@ static int run(const struct kvr_call *call)
     kvr_scheme_close(&scheme);
     if (o->json || !doc)
         return kvr_cli_json(doc, KVR_EXIT_OK);
-    st = print_text(doc);
+    print_text(doc);
     json_decref(doc);
-    return kvr_cli_wrote(st, KVR_EXIT_OK);
+    return KVR_EXIT_OK;
 }
 
 static const struct kvr_arg args[] = {

@@ -6,7 +6,10 @@ commands=$("$kvreel" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 check "help lists commands" test "$(wc -w <<<"$commands")" -ge 15
 declare -A options
 for c in $commands; do
-    options[$c]=$("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/s/^ .*--\([a-z-]*\).*/\1/p' | sort -u)
+    options[$c]=$("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/s/^  \(-., \|    \)--\([a-z-]*\).*/\2/p' | sort -u)
+    long=$("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/p' | awk 'length > 100')
+    check "$c: help texts of options are wrapped at 100 columns" test -z "$long"
+    check "$c: has options" test "$(wc -w <<<"${options[$c]}")" -ge 3
 done
 for shell in bash zsh fish man; do
     word=(completion "$shell")
