@@ -27,7 +27,7 @@ same() { check "$1: $2" test "$2" = "$3"; }
 sweep t
 exits 0 "a dry run" run "$work/t.yaml" --dry-run --db "$db" --out "$work/t"
 has "12 cells: 12 to run"
-has "Prediction"
+has "Estimate from the number of operations"
 exits 0 "a sweep" run "$work/t.yaml" --db "$db" --out "$work/t"
 has "12 ok"
 exits 0 "once more" run "$work/t.yaml" --db "$db" --out "$work/t"
