@@ -119,7 +119,8 @@ static enum kvr_status attend(const kvreel_block *b, const struct kvr_attend_nee
     enum kvr_status st;
 
     if (!spans)
-        return kvr_fail(KVR_ENOMEM, "block: out of memory while allocating %d spans", n_spans);
+        return kvr_fail(KVR_ENOMEM, "block: out of memory while allocating %d token spans",
+                        n_spans);
     kvr_layer_spans(&b->layer, &seen, spans);
     st = kvr_layer_read_joint(&b->layer, &seen);
     if (st == KVR_OK)

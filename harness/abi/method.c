@@ -94,7 +94,7 @@ int kvreel_method_open(kvreel_method **out, const char *spec, const char *const 
     *out = NULL;
     for (; settings && settings[n] && st == KVR_OK; n++) {
         if (n == SETTINGS_MAX) {
-            st = kvr_fail(KVR_EINVAL, "method %s: more than the limit of %d settings are given",
+            st = kvr_fail(KVR_EINVAL, "method %s: more settings are given than the limit of %d",
                           spec, SETTINGS_MAX);
             break;
         }

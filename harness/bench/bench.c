@@ -118,7 +118,9 @@ enum kvr_status kvr_bench_evict_all(void)
     static volatile char *kept;
 
     if (!kept && !(kept = malloc(n)))
-        return kvr_fail(KVR_ENOMEM, "bench: out of memory: %zu bytes to evict the CPU caches", n);
+        return kvr_fail(
+            KVR_ENOMEM,
+            "bench: out of memory while allocating %zu bytes for evicting the CPU caches", n);
     for (size_t i = 0; i < n; i += LINE)
         kept[i] = (char)i;
     return KVR_OK;

@@ -187,9 +187,9 @@ static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, c
 
     if (past + t->n_query != t->n_key)
         return kvr_fail(KVR_EINTERNAL,
-                        "bench: %s: the cache has %lld past tokens, but it needs one for each key "
-                        "outside the current chunk",
-                        name, (long long)past);
+                        "bench: %s: the cache has %lld past tokens, but the benchmark expects %lld "
+                        "(all keys except those of the current chunk)",
+                        name, (long long)past, (long long)(t->n_key - t->n_query));
     for (size_t i = 0; i < n; i++) {
         k[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[n + i]));
         v[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[2 * n + i]));
@@ -282,16 +282,18 @@ static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const
     row->error = e.relative_l2;
     if (x->bf16 && !(e.of_values <= 0x1p-8))
         return kvr_fail(KVR_ETOLERANCE,
-                        "bench: %s: the output's RMS error is %g times the RMS of V, the limit is "
-                        "2^-8 times",
+                        "bench: %s: the attention output differs from a double-precision reference "
+                        "by an RMS error of %g times the RMS of V; the limit is 2^-8",
                         row->name, e.of_values);
     if (!int8 && !x->bf16 && !(e.worst <= 1e-4))
         return kvr_fail(KVR_ETOLERANCE,
-                        "bench: %s: the output's largest absolute error is %g, the limit is 1e-4",
+                        "bench: %s: the attention output differs from a double-precision reference "
+                        "by up to %g; the limit is 1e-4",
                         row->name, e.worst);
     if (int8 && !(e.relative_l2 <= .05))
         return kvr_fail(KVR_ETOLERANCE,
-                        "bench: %s: the output's relative L2 error is %g, the limit is .05",
+                        "bench: %s: the attention output differs from a double-precision reference "
+                        "by a relative L2 error of %g; the limit is .05",
                         row->name, e.relative_l2);
     return KVR_OK;
 }
@@ -547,9 +549,9 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *text, in
         queries < 1 || queries > 1 << 16 || keys % queries || keys < 2 * queries ||
         keys > 1 << 20 || heads < 1 || heads > 256 || d < 8 || d > MAX_D)
         return kvr_fail(KVR_EINVAL,
-                        "bench: --shape '%s': need QUERIESxKEYSxHEADSxDIM with 1..%d queries, "
-                        "1..256 heads, dim 8..%d, and at most %d keys that are a multiple of the "
-                        "queries and at least twice as many, as in 768x9984x12x128",
+                        "bench: --shape '%s': need QUERIESxKEYSxHEADSxDIM, as in 768x9984x12x128, "
+                        "with 1..%d queries, 1..256 heads, dim 8..%d and at most %d keys; the "
+                        "number of keys must be a multiple, 2 or more, of the number of queries",
                         text, 1 << 16, (int)MAX_D, 1 << 20);
     *n_rows = 0;
     queries = kvr_bench_attention_queries(queries, keys, heads, d);

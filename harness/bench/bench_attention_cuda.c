@@ -166,8 +166,8 @@ static enum kvr_status dense(void *ctx, int iter)
     if (!kvr_attend_mma_accepts(kvr_stream_block_shared(s), &shape, &span))
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "bench: the dense attention kernel does not support head_dim %d with %zu bytes of "
-            "shared memory per block; need a head_dim that is a multiple of 16",
+            "bench: the dense attention kernel does not support head_dim %d on this device; need a "
+            "multiple of 16 whose tiles fit into %zu bytes of shared memory per block",
             t->s->d, kvr_stream_block_shared(s));
     if (by_groups(t, &shape, &span))
         kvr_attend_list_cuda(s, &shape, &io, &span, 1, t->parts.p, n_parts);
@@ -295,8 +295,9 @@ static enum kvr_status check_reference(const struct kit *t, const char *name, do
 
     if (!(error <= most))
         return kvr_fail(KVR_ETOLERANCE,
-                        "bench: %s: the output's relative L2 error is %g, the limit is %g", name,
-                        error, most);
+                        "bench: %s: the attention output differs from a double-precision reference "
+                        "by a relative L2 error of %g; the limit is %g",
+                        name, error, most);
     return KVR_OK;
 }
 
@@ -365,9 +366,8 @@ static enum kvr_status decode_all(struct kit *t)
 
     if ((size_t)stored * t->width != past)
         return kvr_fail(KVR_EINTERNAL,
-                        "bench: the %lld tokens that the cache stores do not have the expected %zu "
-                        "elements",
-                        (long long)stored, past);
+                        "bench: the cache stores %lld tokens, but the benchmark expects %zu",
+                        (long long)stored, past / t->width);
     for (int which = 0; which < 2; which++) {
         float *all = which ? t->v : t->k;
 

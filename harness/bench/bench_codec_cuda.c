@@ -117,10 +117,10 @@ static enum kvr_status compare(const struct kit *k, const char *name, const stru
     for (int i = 0; i < KVR_MAX_STAGES; i++)
         if (!same(&mine->stage[i].codes, &want->stage[i].codes) ||
             !same(&mine->stage[i].meta, &want->stage[i].meta))
-            return kvr_fail(
-                KVR_ETOLERANCE,
-                "bench: %s: the device's bytes of codec stage %d (from 0) differ from the CPU's",
-                name, i);
+            return kvr_fail(KVR_ETOLERANCE,
+                            "bench: %s: codec stage %d (counted from 0) encodes to other bytes on "
+                            "the device than on the CPU",
+                            name, i);
     return first == k->n
                ? KVR_OK
                : kvr_fail(

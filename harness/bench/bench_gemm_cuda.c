@@ -197,7 +197,7 @@ enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
             continue;
         st = kit_open(&t);
         if (st == KVR_OK)
-            st = check(&t, run_library, "reference product by the library");
+            st = check(&t, run_library, "reference GEMM");
         if (st == KVR_OK)
             st = check(&t, run_own, row->name);
         if (st == KVR_OK)

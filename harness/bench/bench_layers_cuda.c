@@ -281,10 +281,11 @@ static enum kvr_status check_element(const struct kit *t, enum kvr_linear_end en
         tol = fabs(gate) * tol + 0x1p-8 * fabs(v);
     }
     if (!(fabs(got - v) <= tol))
-        return kvr_fail(KVR_ETOLERANCE,
-                        "bench: %s: element %zu of layer %zu is %g, but %g was expected; a "
-                        "difference of at most %g is allowed",
-                        name, at, layer, got, v, tol);
+        return kvr_fail(
+            KVR_ETOLERANCE,
+            "bench: %s: output element %zu of layer %zu is %g, but the CPU computes %g; "
+            "a difference of at most %g is allowed",
+            name, at, layer, got, v, tol);
     return KVR_OK;
 }
 

@@ -309,7 +309,7 @@ static enum kvr_status compare_numbers(const struct kvr_kernel_case *c, enum kvr
             return kvr_fail(
                 KVR_ETOLERANCE,
                 "%s, %s: %s: element %zu of argument %d is %.9g, but %s %.9g: the error is %.3g "
-                "times the magnitude of the row (%.3g), at most %.3g times is allowed",
+                "times the row's magnitude of %.3g; the limit is %.3g times",
                 c->name, kvr_isa_name(isa), describe_buffer(k, at), i, which, have, right_by(c),
                 want, err, size, c->tol);
     }
@@ -345,7 +345,7 @@ static enum kvr_status compare(const struct kvr_kernel_case *c, enum kvr_isa isa
             return kvr_fail(KVR_EINTERNAL, "%s, %s: %s: the kernel wrote outside of argument %d",
                             c->name, kvr_isa_name(isa), describe_buffer(k, at), i);
         if (a->role == KVR_CASE_IN)
-            KVR_TRY(compare_bytes(c, isa, k, i, a->before, "before the call it was"));
+            KVR_TRY(compare_bytes(c, isa, k, i, a->before, "the kernel must leave this input at"));
         else if (c->tol > 0 && has_tolerance(a->type))
             KVR_TRY(compare_numbers(c, isa, k, i));
         else

@@ -38,13 +38,15 @@ struct kvr_cuda_head_rows kvr_cuda_head_rows_of(const struct kvr_attend_job *job
 
 enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n)
 {
-    if (n->int8 && (!n->staged || n->correction))
+    if (n->int8 && !n->staged)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "attend int8 on a device: needs path staged (here %s) and a method without "
-                        "correction%s%s; use attend float",
-                        n->staged ? "staged" : "fused",
-                        n->correction ? "; this method has correction " : "",
-                        n->correction ? n->correction->name : "");
+                        "attend int8 on a device: path fused is not supported; use path staged or "
+                        "attend float");
+    if (n->int8 && n->correction)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "attend int8 on a device: the method's correction '%s' is not supported; "
+                        "use a method without correction or attend float",
+                        n->correction->name);
     if (n->int8 && n->head_dim != KVR_BYTE_D)
         return kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: head_dim is %d, need %d",
                         n->head_dim, KVR_BYTE_D);

@@ -96,16 +96,17 @@ static enum kvr_status check_attention(const struct kvr_scheme *p, const struct 
     struct kvr_thin_needs thin;
 
     if (kvr_retention_thins(&p->retention, &thin) && thin.undoes_rope && s->causal)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "%s: rotates keys to new time positions (RoPE), which only video models support",
-            p->name);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: rotates keys to new RoPE time positions, which is supported only for "
+                        "video models, not for language models",
+                        p->name);
     for (int t = 0; t < p->n_tiers && s->causal; t++)
         for (int i = 0; i < p->k[t]->n_stages; i++)
             if (p->k[t]->stage[i].stage->undoes_rope)
                 return kvr_fail(
                     KVR_EUNSUPPORTED,
-                    "%s: codec stage '%s' undoes RoPE on keys, which only video models support",
+                    "%s: codec stage '%s' undoes RoPE on keys, which is supported only for video "
+                    "models, not for language models",
                     p->name, p->k[t]->stage[i].stage->name);
 
     for (int t = 0; t < p->n_tiers && path == KVR_PATH_FUSED && st == KVR_OK; t++)
@@ -126,8 +127,8 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     if (kvr_path_copies(path) && scheme->opts.correction)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "%s: path %s attends to one dense tensor, so a correction of quantized keys "
-            "needs path staged or fused",
+            "%s: corrects quantized keys, which path %s does not support, because it attends to an "
+            "uncompressed copy of all tokens; use path staged or fused",
             scheme->name, kvr_path_names[path]);
     if (kvr_path_copies(path) && kvr_cache_attend_needs(scheme, shape, path).by_head)
         return kvr_fail(KVR_EUNSUPPORTED,
@@ -135,10 +136,10 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                         "tensor of all heads; use path staged or fused",
                         scheme->name, kvr_path_names[path]);
     if (shape->attend == KVR_ATTEND_INT8 && kvr_path_copies(path))
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "attend int8: path %s attends to one dense tensor; use path staged or fused",
-            kvr_path_names[path]);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "attend int8: path %s is not supported, because it attends to an "
+                        "uncompressed copy of all tokens; use path staged or fused",
+                        kvr_path_names[path]);
     KVR_TRY(check_attention(scheme, shape, path, dev));
     c = calloc(1, sizeof *c);
     if (!c)
@@ -297,18 +298,22 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
         return kvr_fail(KVR_EINTERNAL,
                         "cache: begin_pass was called before end_pass of the previous pass");
     if (pass->n_frames < 1 || pass->n_frames > c->shape.frames_per_chunk)
-        return kvr_fail(KVR_EINVAL, "cache: a pass of %d frames, need 1 to %d (one chunk)",
+        return kvr_fail(KVR_EINVAL,
+                        "cache: a pass of %d frames was begun, need 1 to %d frames (one chunk)",
                         pass->n_frames, c->shape.frames_per_chunk);
     if (pass->frame0 < 0 || pass->frame0 + pass->n_frames > c->shape.capacity_frames)
-        return kvr_fail(
-            KVR_EINVAL,
-            "cache: frames %d..%d are outside the cache's capacity of %d frames (from 0)",
-            pass->frame0, pass->frame0 + pass->n_frames - 1, c->shape.capacity_frames);
+        return kvr_fail(KVR_EINVAL,
+                        "cache: a pass over frames %d to %d was begun, but the cache has room only "
+                        "for frames 0 to %d",
+                        pass->frame0, pass->frame0 + pass->n_frames - 1,
+                        c->shape.capacity_frames - 1);
     if (pass->shift != 0 && turns_keys(c->scheme))
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: undoes RoPE by frame number, but shot_offset shifts RoPE positions "
-                        "after a prompt switch by %g frames; use shot_offset: 0",
-                        c->scheme->name, pass->shift);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: undoes RoPE, assuming that a key's time position is its frame number, but "
+            "shot_offset shifts the positions after a prompt switch by %g frames; use "
+            "shot_offset: 0",
+            c->scheme->name, pass->shift);
     c->pass = *pass;
     c->in_pass = true;
     for (int i = 0; i < c->shape.n_layers; i++)
@@ -328,10 +333,11 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
     const size_t n =
         (size_t)(kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape) * c->shape.head_dim);
 
-    if (!c->in_pass || layer < 0 || layer >= c->shape.n_layers)
-        return kvr_fail(KVR_EINTERNAL,
-                        "cache: append to layer %d %s: need a layer of 0..%d, and begin_pass first",
-                        layer, c->in_pass ? "within a pass" : "outside a pass",
+    if (!c->in_pass)
+        return kvr_fail(KVR_EINTERNAL, "cache: append to layer %d was called before begin_pass",
+                        layer);
+    if (layer < 0 || layer >= c->shape.n_layers)
+        return kvr_fail(KVR_EINTERNAL, "cache: append to layer %d: need a layer of 0..%d", layer,
                         c->shape.n_layers - 1);
     if (k)
         kvr_values_from_f32(c->dev, c->current_k.p, c->shape.exact, k, n);
@@ -416,8 +422,8 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
     if (kvr_retention_thins(&c->scheme->retention, &thin) && thin.oracle_scores &&
         !l->oracle_scores)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: needs attention weights of the whole video, which only rollouts and "
-                        "traces provide",
+                        "%s: needs the attention weights of the whole video in advance, which only "
+                        "rollouts of video models and replays of traces provide",
                         c->scheme->name);
     if (kvr_scheme_is_study(c->scheme)) {
         kvr_phase_begin(c->phases, KVR_CACHE_STORE);
@@ -468,8 +474,8 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
 {
     if (layer < 0 || c->appended != layer || !c->pass.clean)
         return kvr_fail(KVR_EINTERNAL,
-                        "cache: commit of layer %d needs an append to that layer first, in a pass "
-                        "over clean latents (a cache-update pass)",
+                        "cache: commit of layer %d was called without an append to that layer in a "
+                        "cache-update pass (a pass over clean latents)",
                         layer);
     c->appended = -1;
     if (c->observer)

@@ -13,7 +13,7 @@ enum kvr_status kvr_cache_reserve_spans(struct kvr_cache *c, int n)
         return KVR_OK;
     p = realloc(c->spans, (size_t)n * 2 * sizeof *p);
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d spans", n);
+        return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d token spans", n);
     c->spans = p;
     c->spans_cap = n * 2;
     return KVR_OK;

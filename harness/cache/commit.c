@@ -298,7 +298,8 @@ static enum kvr_status make_room(struct kvr_layer *l, int n)
         return KVR_OK;
     lists = realloc(l->seg, 2 * (size_t)n * sizeof *lists);
     if (!lists)
-        return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d segments", 2 * n);
+        return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d token segments",
+                        2 * n);
     l->seg = lists;
     l->cap = 2 * n;
     return KVR_OK;
@@ -469,7 +470,8 @@ static enum kvr_status commit(struct kvr_layer *l, struct kvr_values k, struct k
         n_past++;
     past = calloc((size_t)n_past + 1, sizeof *past);
     if (!past)
-        return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d segments", n_past);
+        return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d token segments",
+                        n_past);
     if (moves || thins)
         st = move_past(l, moves ? map : NULL, n_past, past);
     else
@@ -521,7 +523,8 @@ enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l)
     enum kvr_status st;
 
     if (!past)
-        return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d segments", l->n);
+        return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d token segments",
+                        l->n);
     st = move_past(l, NULL, l->n, past);
     if (st == KVR_OK)
         replace(l, past, l->n, &none);

@@ -155,8 +155,9 @@ static enum kvr_status differs(const struct trial *got, const struct trial *want
 
     for (size_t i = 0; i < 2 * n; i++)
         if (memcmp(&got->out[i], &want->out[i], sizeof *got->out) != 0)
-            return kvr_fail(KVR_ETOLERANCE, "%s: the %s of token %zu, channel %zu is %g, not %g",
-                            what, i < n ? "key" : "value", i % n / got->width, i % got->width,
+            return kvr_fail(KVR_ETOLERANCE,
+                            "%s: the %s of token %zu, channel %zu decodes to %g, expected %g", what,
+                            i < n ? "key" : "value", i % n / got->width, i % got->width,
                             (double)got->out[i], (double)want->out[i]);
     return kvr_fail(KVR_ETOLERANCE, "%s: attention sees other tokens", what);
 }
@@ -167,11 +168,12 @@ static enum kvr_status check_finite(const struct trial *t, const char *of)
 {
     for (size_t i = 0; i < 2 * TOKENS * t->width; i++)
         if (!isfinite(t->out[i]))
-            return kvr_fail(KVR_ETOLERANCE,
-                            "input of %s: %s of token %zu, channel %zu decodes to %g; decoded "
-                            "values must be finite",
-                            of, i < TOKENS * t->width ? "key" : "value", i / t->width % TOKENS,
-                            i % t->width, (double)t->out[i]);
+            return kvr_fail(
+                KVR_ETOLERANCE,
+                "test input of %s: the %s of token %zu, channel %zu decodes to %g; decoded "
+                "values must be finite",
+                of, i < TOKENS * t->width ? "key" : "value", i / t->width % TOKENS, i % t->width,
+                (double)t->out[i]);
     return KVR_OK;
 }
 
@@ -208,11 +210,10 @@ static enum kvr_status check_error(const struct trial *t, const char *of, double
     for (int side = 0; side < 2; side++) {
         error[side] = error_of(t, side);
         if (!(error[side] <= 1))
-            return kvr_fail(
-                KVR_ETOLERANCE,
-                "input of %s: decoded %s have a relative squared error of %.3g, at most 1 is "
-                "allowed (decoding to zeros gives 1)",
-                of, side ? "values" : "keys", error[side]);
+            return kvr_fail(KVR_ETOLERANCE,
+                            "test input of %s: the decoded %s have a relative squared error of "
+                            "%.3g; the limit is 1, the error of decoding to zeros",
+                            of, side ? "values" : "keys", error[side]);
     }
     return KVR_OK;
 }
@@ -244,7 +245,7 @@ static enum kvr_status round_trip(struct kvr_conform *c)
         st = check_error(&t, "normal random numbers", error);
     trial_close(&t);
     snprintf(c->finding, sizeof c->finding,
-             "relative squared error of decoded keys %.3g, of decoded values %.3g; limit 1",
+             "relative squared error of decoded keys %.3g, of decoded values %.3g; the limit is 1",
              error[0], error[1]);
     return st;
 }
@@ -409,7 +410,7 @@ static enum kvr_status check_repeatable(struct kvr_conform *c)
                       "threads (%.12s..)",
                       a, b);
     if (st == KVR_OK && !same_out(&t, &u))
-        st = differs(&u, &t, "three threads decode to other values than one thread");
+        st = differs(&u, &t, "decoding with three threads gives other values than with one");
     /* A chunk that is stored again must replace its earlier version. */
     if (st == KVR_OK)
         st = store_chunk(&u, N_CHUNKS - 1);
@@ -491,7 +492,7 @@ static enum kvr_status check_fill(struct kvr_conform *c, const struct fill *f)
     for (size_t i = 0; st == KVR_OK && f->constant == 0 && i < 2 * TOKENS * t.width; i++)
         if (!(fabsf(t.out[i]) <= 1e-3f))
             st = kvr_fail(KVR_ETOLERANCE,
-                          "an input of zeros decodes to %g, a magnitude of at most 1e-3 is allowed",
+                          "an input of zeros decodes to %g; the magnitude must be at most 1e-3",
                           (double)t.out[i]);
     trial_close(&t);
     return st;
@@ -713,8 +714,8 @@ static enum kvr_status other_device(struct kvr_conform *c)
 
 const struct kvr_conform_check kvr_conform_checks[] = {
     { "options",
-      "options: values within their declared range are accepted or refused with a reason; others "
-      "are refused",
+      "options: values outside of the declared range are refused; values within it are accepted, "
+      "or refused with a reason",
       options },
     { "round trip",
       "round trip: decoded values are finite and not permuted; their relative squared error is at "

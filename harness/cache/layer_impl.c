@@ -17,7 +17,8 @@ enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_s
 
         if (!p) {
             kvr_segment_free(s);
-            return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d segments", cap);
+            return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d token segments",
+                            cap);
         }
         list->seg = p;
         list->cap = cap;

@@ -35,7 +35,8 @@ enum kvr_status kvr_layer_mirror(const struct kvr_layer *l, struct kvr_layer *ou
     memset(out->state, 0, sizeof out->state);
     out->seg = calloc((size_t)l->n + 1, sizeof *out->seg);
     if (!out->seg)
-        return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d segments", l->n);
+        return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d token segments",
+                        l->n);
     out->cap = l->n + 1;
     for (int i = 0; i < l->n; i++) {
         out->n = i + 1;

@@ -406,26 +406,32 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
     if (fill_all_entries(r)) {
         out->data_dependent = true;
         out->nominal_max = nominal_of(r);
-        out->depends = "the numbers of outliers and of entropy-coded bytes depend on the data: "
-                       "nominal_bytes assumes 0, nominal_bytes_max the largest possible numbers";
+        out->depends =
+            "the numbers of outliers and of entropy-coded bytes depend on the data: "
+            "nominal_bytes counts none of them, and nominal_bytes_max counts the largest "
+            "possible numbers";
         if (kvr_codec_joint(r->scheme->k[0]))
-            out->depends = "a Python method's bytes are known only after a run: nominal_bytes is "
-                           "0, nominal_bytes_max the limit that the method declares";
+            out->depends = "the size of a Python method's cache is known only after a run: "
+                           "nominal_bytes is 0, and nominal_bytes_max is the limit that the "
+                           "method declares";
     }
     if (mask_matters(r->scheme)) {
         out->data_dependent = true;
         out->depends = "the number of foreground tokens depends on the data: nominal_bytes assumes "
-                       "the fraction of option target; nominal_bytes_min and nominal_bytes_max "
-                       "are the least and most bytes for fractions from option min to option max";
+                       "the fraction in option `target`; nominal_bytes_min and nominal_bytes_max "
+                       "are the smallest and largest sizes for fractions from option `min` to "
+                       "option `max`";
         KVR_TRY(mask_bounds(r->scheme, geo, out));
     }
     if (kvr_retention_thins(&r->scheme->retention, &thin) && thin.by_data) {
         out->data_dependent = true;
-        out->depends = "which tokens stay depends on the data: nominal_bytes assumes random "
-                       "tokens, nominal_bytes_min contiguous and nominal_bytes_max scattered ones";
+        out->depends = "which tokens stay in the cache depends on the data: nominal_bytes assumes "
+                       "tokens at random positions, nominal_bytes_min contiguous tokens, and "
+                       "nominal_bytes_max scattered tokens";
         if (thin.counts_by_data)
-            out->depends = "how many tokens stay depends on the data: nominal_bytes assumes random "
-                           "data, nominal_bytes_min that none stays, nominal_bytes_max that all do";
+            out->depends = "how many tokens stay in the cache depends on the data: nominal_bytes "
+                           "assumes random data, nominal_bytes_min that no token stays, and "
+                           "nominal_bytes_max that all tokens stay";
         thinning_bounds(r, &thin, out);
     }
     return KVR_OK;

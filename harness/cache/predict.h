@@ -98,8 +98,9 @@ enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *ou
  * the method. The code of era B is unpublished, so its peaks are not known. */
 struct kvr_study_peak {
     const char *era;    /* "A", "B" or "C" */
-    const char *stored; /* how the study's code stored the cache in this era, such as "int16 codes,
-                         * allocated for all frames"; in era B, why the peak is not known */
+    const char *stored; /* how the study's code stored the cache in this era, such as "codes
+                         * stored as int16, in buffers for all frames"; in era B, why the peak is
+                         * not known */
     bool known;         /* whether the peak is known */
     size_t resident;    /* bytes of the cache in the study's tensors (codes, scales, masks and
                          * indices), or 0 if the peak is not `known` */

@@ -107,9 +107,9 @@ enum kvr_status kvr_predict_study_peak(const struct kvr_scheme *scheme, struct k
 {
     static const char *const names[] = { "A", "B", "C" };
     static const char *const stored[] = {
-        "int16 codes, allocated for all frames",
+        "codes stored as int16, in buffers for all frames",
         "unknown: the study's code for this method is unpublished",
-        "int8 codes; masks as bytes, indices as int64",
+        "codes stored as int8, token masks as bytes, token indices as int64",
     };
     const enum era era = era_of(scheme->method->name);
     struct kvr_layer_scratch scratch = { 0 };

@@ -208,7 +208,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct bench_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct bench_opts, shape, "shape", 0, "QxKxHxD", NULL,
                  "measure attention at this shape only, queries x keys x heads x head_dim: for "
-                 "example 768x9984x12x128; keys must be a multiple of the queries"),
+                 "example 768x9984x12x128; the number of keys must be a multiple of "
+                 "the number of queries"),
     KVR_ARG_INT(struct bench_opts, rounds, "rounds", 'n', "N", "45", 3, 1000,
                 "maximum number of rounds; a round runs the benchmark and its reference once"),
     KVR_ARG_INT(struct bench_opts, seconds, "seconds", 0, "S", "60", 0, 86400,
@@ -239,10 +240,10 @@ const struct kvr_command kvr_command_bench = {
         "In `bench kernels`, which uses one thread, `ratio` is the reference's time divided\n"
         "by the variant's (higher is faster). The memcpy in row memcpy has the same memory\n"
         "traffic as the kernel.\n"
-        "With --shape on the CPU, a call does at most 50 GFLOP: a larger shape is measured\n"
-        "with fewer queries over all keys, as the row's name says.\n"
+        "With --shape on the CPU, a call does at most 50 GFLOP. For a larger shape, the\n"
+        "benchmark uses fewer queries over all keys; the row's name gives their number.\n"
         "With --seconds, a benchmark stops at its time limit, but not before three rounds.\n"
-        "A message reports that it stopped early.\n",
+        "A message then says how many rounds it measured.\n",
     .args = args,
     .opts_size = sizeof(struct bench_opts),
     .min_words = 1,

@@ -44,7 +44,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_claims = {
     .name = "claims",
-    .summary = "test the claims of papers against measured cells in a database",
+    .summary = "test the claims of papers against the measurements in a database",
     .usage = "[LEDGER.yaml] [options]",
     .examples = "  kvreel claims --db out/study33.db\n"
                 "  kvreel claims --db out/study33.db --format csv >claims.csv\n"
@@ -55,7 +55,7 @@ const struct kvr_command kvr_command_claims = {
         "Verdicts come from a confidence sequence and e-BH over all claims, so a database may\n"
         "be judged while it grows.\n"
         "A claim that needs a GPU or another model names the command that would decide it.\n"
-        "`kvreel settle` measures the missing cells.\n"
+        "`kvreel settle` makes the measurements that claims without a verdict need.\n"
         "The default ledger of claims is results/claims.yaml.\n",
     .args = args,
     .opts_size = sizeof(struct claims_opts),

@@ -27,11 +27,11 @@ static enum kvr_status find(const char *name, const struct kvr_metric **out)
 
     *out = kvr_metric_find(name);
     if (*out && (*out)->truth)
-        return kvr_fail(
-            KVR_EINVAL,
-            "compare: metric %s exists only in sweeps, where it compares with a recorded "
-            "clip; pass that clip as the first video, and the metric without _truth",
-            name);
+        return kvr_fail(KVR_EINVAL,
+                        "compare: only sweeps compute metric %s, against the recorded clip of a "
+                        "prompt; give that clip as the first video, and the metric's name without "
+                        "_truth",
+                        name);
     if (*out)
         return KVR_OK;
     for (int i = 0; i < MAX_METRICS && kvr_metrics[i]; i++)

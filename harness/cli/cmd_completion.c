@@ -75,7 +75,7 @@ static void bash(FILE *f)
                "_kvreel() {\n"
                "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
                "    local command= words= kind= i\n"
-               "    # --option=value comes as three words.\n"
+               "    # Bash splits --option=value into three words.\n"
                "    [[ $cur == = ]] && cur=\n"
                "    [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
                "    [[ ${COMP_WORDS[COMP_CWORD]} == = ]] && prev=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -290,10 +290,9 @@ static int run_completion(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(
-        struct completion_opts, values, "values", 0, "KIND", NULL,
-        "print the values of one kind, one per line: methods, metrics, models, suites, tables, "
-        "figures, settings, commands or a kind that the bash script uses"),
+    KVR_ARG_TEXT(struct completion_opts, values, "values", 0, "KIND", NULL,
+                 "print all values of KIND, one per line: methods, metrics, models, suites, "
+                 "tables, figures, settings or commands; completion scripts also use other kinds"),
     { 0 },
 };
 

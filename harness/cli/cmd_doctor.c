@@ -175,7 +175,9 @@ static json_t *check_videos(enum kvr_status *worst)
 
     note_worst(st, worst);
     if (st != KVR_OK)
-        snprintf(text, sizeof text, "unavailable: %s; sweeps need --set videos=false", kvr_error());
+        snprintf(text, sizeof text,
+                 "unavailable: %s; sweeps then need --set videos=false (no video files)",
+                 kvr_error());
     return check("videos", st == KVR_OK, st == KVR_OK ? "FFmpeg's libraries found" : text);
 }
 
@@ -210,11 +212,14 @@ static int run(const struct kvr_call *call)
     json_array_append_new(list, check_library("convolutions", kvr_cudnn_name, &worst));
     json_array_append_new(list, check_reference(&worst));
     json_array_append_new(list, check_models(&worst));
+    json_array_append_new(list,
+                          check("working folder", access(".", W_OK) == 0,
+                                access(".", W_OK) == 0
+                                    ? "writable"
+                                    : "read-only; give --db and --out paths in a writable folder"));
     json_array_append_new(
-        list, check("working folder", access(".", W_OK) == 0,
-                    access(".", W_OK) == 0 ? "writable" : "read-only; use --db and --out"));
-    json_array_append_new(
-        list, check_program("gnuplot", "missing: plots are written as script and data only"));
+        list, check_program("gnuplot",
+                            "missing: plots are written only as gnuplot scripts and data files"));
     json_array_append_new(list, check_videos(&worst));
     json_array_append_new(list, check_program("ffmpeg", "missing: optional, for viewing videos"));
     if (worst != KVR_OK) {

@@ -188,7 +188,8 @@ static int run(const struct kvr_call *call)
                                       n, "tokens", (json_int_t)r.n_tokens, "longest", r.longest,
                                       "cut", r.n_cut, "dim", r.dim),
                             KVR_EXIT_OK);
-    printf("%s: %d prompts, %lld tokens of %d values\n", o->out, n, (long long)r.n_tokens, r.dim);
+    printf("%s: %d prompts, %lld tokens, each with an embedding of %d values\n", o->out, n,
+           (long long)r.n_tokens, r.dim);
     if (r.n_cut)
         printf(
             "%d prompts reach the limit of %d tokens (--max-tokens); longer texts are truncated\n",

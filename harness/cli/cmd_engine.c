@@ -90,7 +90,10 @@ static void tell_failed(const struct kvr_check_report *r, const char *dir)
         fprintf(stderr, "kvreel: engine check: %s: %d of %d tensors are out of tolerance\n", dir, n,
                 r->n);
     else
-        fprintf(stderr, "kvreel: engine check: %s: no tensor could be compared\n", dir);
+        fprintf(stderr,
+                "kvreel: engine check: %s: no recorded tensor could be compared; see the columns "
+                "`status` and `note`\n",
+                dir);
 }
 
 static int run(const struct kvr_call *call)

@@ -659,9 +659,8 @@ START_TEST(what_it_refuses)
         bool fused;
         int head_dim, correction;
     } t[] = { { "9.0", NULL, false, 128, 0 },
-              { "9.0", "needs path staged", true, 128, 0 },
-              { "9.0", "a method without correction; this method has correction taylor", false, 128,
-                1 },
+              { "9.0", "path fused is not supported; use path staged", true, 128, 0 },
+              { "9.0", "the method's correction 'taylor' is not supported", false, 128, 1 },
               { "9.0", "head_dim is 64, need 128", false, 64, 0 },
               { "8.0", "compute capability is 8.0, need 9.0", false, 128, 0 } };
 
