@@ -23,18 +23,21 @@ static int run(const struct kvr_call *call)
     code = kvr_cli_wrote(kvr_table_write(r.table, format, stdout), code);
     if (r.n[KVR_VERDICT_OUT])
         fprintf(stderr,
-                "kvreel: reproduce: %d published values of %s differ from kvreel's by more than "
-                "the tolerance\n",
+                "kvreel: reproduce: %d values published in %s differ from kvreel's values by more "
+                "than the table's tolerance\n",
                 r.n[KVR_VERDICT_OUT], call->words[0]);
     kvr_reproduction_free(&r);
     return code;
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct reproduce_opts, db, "db", 0, "FILE", NULL,
-                 "database with measured values; without it only predictions are compared"),
+    KVR_ARG_TEXT(
+        struct reproduce_opts, db, "db", 0, "FILE", NULL,
+        "database with measured values; without it, only values that kvreel computes without "
+        "measuring (compression and peak memory) are compared with the published ones"),
     KVR_ARG_FLAG(struct reproduce_opts, measured, "measured", 0,
-                 "for study33: compare measured values only, not predicted ones"),
+                 "for study33: compare only measured values with the published ones, and no values "
+                 "that kvreel computes without measuring"),
     KVR_ARG_TEXT(struct reproduce_opts, quantity, "quantity", 0, "NAME", NULL,
                  "compare one quantity (column of the published table) only, such as compression, "
                  "peak_vram_gib or ssim"),
@@ -54,8 +57,9 @@ const struct kvr_command kvr_command_reproduce = {
                 "  kvreel reproduce jensen --db out/corrections.db\n"
                 "  kvreel reproduce jensen-llm --db out/partial-prefill.db\n",
     .details =
-        "The exit code is 4 if a comparable value is out of tolerance. docs/reproduction.md\n"
-        "explains why other values cannot be compared (reasons H1 to H10).\n",
+        "The exit code is 4 if one of kvreel's values differs from the published one by more\n"
+        "than the tolerance. Values measured under other conditions than the published ones\n"
+        "are not compared; docs/reproduction.md explains the reasons, named H1 to H10.\n",
     .args = args,
     .opts_size = sizeof(struct reproduce_opts),
     .min_words = 1,

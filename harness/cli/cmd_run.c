@@ -126,8 +126,8 @@ static void print_estimate(const struct kvr_run_summary *s)
         printf("  %-12s %24.2f GiB on disk, in addition to videos\n", "raw frames",
                (double)s->frames_bytes / GIB);
     if (s->flop > 0 && s->flop_per_s > 0)
-        printf("  about %.0f s of computation at %.3g TFLOP/s, the highest rate of a linear layer "
-               "measured on this CPU\n",
+        printf("  about %.0f s of computation at %.3g TFLOP/s, the highest rate measured for a "
+               "linear layer on this CPU\n",
                s->flop / s->flop_per_s, s->flop_per_s * 1e-12);
 }
 
@@ -140,21 +140,21 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
         if (s->limited)
             printf(", %d left for a later run by --limit or --budget", s->limited);
         if (s->enough)
-            printf(", %d more not needed by the stop rule `until`", s->enough);
+            printf(", %d unnecessary (the config's stop rule `until` is met)", s->enough);
         if (s->n_stale)
-            printf(", %d measured by another build of kvreel (--stale runs them again)",
-                   s->n_stale);
+            printf(
+                "; another build of kvreel measured %d of the earlier cells (--stale reruns them)",
+                s->n_stale);
         if (s->to_score)
             printf("; %d finished cells to score with new metrics", s->to_score);
         putchar('\n');
         if (s->no_device[0])
-            printf("It is unknown which cells are finished, because the device cannot be queried: "
-                   "%s\n",
+            printf("The device cannot be queried, so kvreel cannot tell which cells are already "
+                   "finished: %s\n",
                    s->no_device);
         else if (s->unidentified)
-            printf(
-                "Some files are missing or not hashed yet, so it is unknown which cells that use "
-                "them are finished\n");
+            printf("Some files are missing or not hashed yet, so kvreel cannot tell which of the "
+                   "cells that use these files are already finished\n");
         if (s->estimate_ns)
             printf("Estimate from earlier cells: %.1f s, %.1f MiB of memory, %.1f MiB on disk\n",
                    (double)s->estimate_ns * 1e-9, (double)s->memory_bytes / MIB,
@@ -170,15 +170,16 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
     if (s->limited)
         printf(", %d open (left for a later run)", s->limited);
     if (s->enough)
-        printf(", %d more not needed by the stop rule `until`", s->enough);
+        printf(", %d unnecessary (the config's stop rule `until` is met)", s->enough);
     if (s->scored)
         printf("; %d scored with new metrics", s->scored);
     if (s->retried)
         printf("; %d failed attempts repeated", s->retried);
     putchar('\n');
     if (s->noisy)
-        printf("%d of them NOISY (the measurement was disturbed): their times do not count; column "
-               "verdict_codes of the view cells_wide has the reasons\n",
+        printf("%d of the ok cells are NOISY: their measurement was disturbed, so statistics "
+               "exclude their times; column verdict_codes of the view cells_wide gives the "
+               "reasons\n",
                s->noisy);
 }
 
@@ -295,7 +296,9 @@ static void say_failed_scores(const struct kvr_run_summary *s)
         kvr_table_query(&t, s->db_path, kvr_statement_failed_scores, NULL) != KVR_OK)
         return;
     for (int r = 0; r < t->n_rows; r++)
-        fprintf(stderr, "kvreel: metric %s has no value in %.0f of %.0f cells; one reason: %s\n",
+        fprintf(stderr,
+                "kvreel: metric %s has no value in %.0f of %.0f cells, because its program failed; "
+                "one of the errors: %s\n",
                 kvr_table_text(t, r, 0), kvr_table_number(t, r, 1), kvr_table_number(t, r, 2),
                 kvr_table_text(t, r, 3));
     kvr_table_close(&t);
@@ -334,8 +337,8 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
                 o->filter);
     if (s->not_scored)
         fprintf(stderr,
-                "kvreel: %d cells could not be scored with new metrics; `kvreel score` says why, "
-                "--force measures them again\n",
+                "kvreel: the new metrics of %d finished cells could not be computed; `kvreel score "
+                "METRIC` prints the reason, and `kvreel run --force` reruns the cells\n",
                 s->not_scored);
     if (!o->dry_run)
         say_failed_scores(s);
@@ -371,8 +374,8 @@ static enum kvr_status run_or_decide(const struct kvr_run_options *r, struct kvr
     *s = decided.run;
     KVR_TRY(kvr_decide_pairs(decided.ledger, s->db_path, decided.most, &plan->pairs));
     fprintf(stderr,
-            "kvreel: %d of %d pairs of methods have a verdict; table: `kvreel claims %s --db %s "
-            "--most %d`\n",
+            "kvreel: the comparison of %d of %d pairs of methods has a verdict; `kvreel claims %s "
+            "--db %s --most %d` prints the table\n",
             decided.pairs - decided.open, decided.pairs, decided.ledger, s->db_path, decided.most);
     return KVR_OK;
 }
@@ -440,9 +443,10 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(
         struct run_opts, out, "out", 'o', "DIR", NULL,
         "output folder for frames and videos; the default is `out` of the config, else out"),
-    KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
-                "number of cells that run in parallel; 0 means `jobs` of the configuration files "
-                "named below, else one per core (faster than threads within a cell)"),
+    KVR_ARG_INT(
+        struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
+        "number of cells that run in parallel; 0 means `jobs` of the configuration files "
+        "named below, else one cell per core, which is faster than several threads per cell"),
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
                  "run only cells that match all terms of this filter, such as 'method~^RTN & "
                  "seed=1'; operators are = != < <= > >= and, for regular expressions, ~ !~"),
@@ -460,22 +464,23 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct run_opts, force, "force", 0,
                  "run all cells again, including finished ones"),
     KVR_ARG_FLAG(struct run_opts, stale, "stale", 0,
-                 "rerun cells that another build of kvreel measured"),
+                 "also rerun the finished cells that another build of kvreel measured"),
     KVR_ARG_INT(struct run_opts, limit, "limit", 0, "N", "0", 0, 1000000,
                 "run at most N cells; 0 means all"),
     KVR_ARG_TEXT(struct run_opts, shard, "shard", 0, "i/N", NULL,
                  "run shard i of N shards of equal cost, with i from 0 to N - 1"),
-    KVR_ARG_TEXT(struct run_opts, costs, "costs", 0, "FILE", NULL,
-                 "database whose measured times balance the shards; the default balances FLOPs"),
+    KVR_ARG_TEXT(
+        struct run_opts, costs, "costs", 0, "FILE", NULL,
+        "database with measured times of cells, which are used to give all shards equal run "
+        "time; without it, all shards get equal FLOPs"),
     KVR_ARG_TEXT(struct run_opts, budget, "budget", 0, "TIME", NULL,
-                 "time limit of the whole run, such as 90s, 30m or 2h; the most informative cells "
-                 "run first"),
+                 "time limit of the whole run, such as 90s, 30m or 2h; cells that "
+                 "reduce the standard errors of the methods' means most for their cost run first"),
     KVR_ARG_INT(
         struct run_opts, timeout_s, "timeout", 0, "SECONDS", "0", 0, 604800,
         "time limit per cell, in seconds (at most 604800); 0 means timeout_s of the config"),
-    KVR_ARG_LIST(
-        struct run_opts, set, "set", 's', "AXIS=VALUE",
-        "override the values of an axis (setting) of the config, as in frames=21; may be repeated"),
+    KVR_ARG_LIST(struct run_opts, set, "set", 's', "AXIS=VALUE",
+                 "replace the config's values of setting AXIS, as in frames=21; may be repeated"),
     KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary of the run as JSON"),
     KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     KVR_ARG_FLAG(struct run_opts, progress, "progress", 0,

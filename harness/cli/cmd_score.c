@@ -105,7 +105,7 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct score_opts, db, "db", 0, "FILE", "kvreel.db",
-                 "database of the finished cells"),
+                 "database of the sweep whose finished cells are scored"),
     KVR_ARG_TEXT(struct score_opts, out, "out", 'o', "DIR", "out",
                  "output folder of the sweep, which contains the frames of the cells"),
     KVR_ARG_TEXT(struct score_opts, command, "command", 'c', "TEXT", NULL,

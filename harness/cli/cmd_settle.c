@@ -92,9 +92,9 @@ static const struct kvr_arg args[] = {
         "maximum number of prompts per claim, at least 12; a claim that needs more is futile"),
     KVR_ARG_INT(
         struct settle_opts, elsewhere, "elsewhere", 0, "N", "0", 0, 1000,
-        "after the verdicts, also run two sweeps of N prompts per suite: one with each "
-        "method's other variant (NAME@study for NAME, or the reverse), one with "
-        "forcing: teacher (each chunk is generated from the BF16 rollout's past); 0 means none"),
+        "after the verdicts, also run two sweeps of N prompts per suite (0: none): one with each "
+        "method's other version (NAME@study for NAME, or the reverse), one with "
+        "`forcing: teacher` (each chunk is generated from the BF16 rollout's past)"),
     KVR_ARG_TEXT(struct settle_opts, format, "format", 'f', "FORMAT", "txt",
                  "output format: txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct settle_opts, json, "json", 0, "print JSON, the same as --format json"),
@@ -110,10 +110,11 @@ const struct kvr_command kvr_command_settle = {
         "  kvreel settle prq2-quarot4 soft4-prune4 --db out/settle.db\n"
         "  kvreel settle all --db out/settle.db --budget 45m   # the same command resumes\n",
     .details =
-        "`kvreel settle` judges the claims of the ledger (as `kvreel claims` does), measures\n"
-        "more prompts for the open (undecided) claims that are cheapest to decide, and judges\n"
-        "again. The run ends when each claim holds, does not hold, is equal within its margin,\n"
-        "or is futile (needs more than --most prompts).\n"
+        "The ledger is a YAML file of claims, such as that one method is better than another.\n"
+        "`kvreel settle` tests all claims of the ledger (as `kvreel claims` does), measures\n"
+        "more prompts for the undecided claims that need the least CPU time, and tests all\n"
+        "claims again. The run ends when each claim holds, does not hold, is equal within its\n"
+        "margin, or is futile (needs more than --most prompts).\n"
         "The exit code is 75 if the time limit or Ctrl-C ended the run; the same command\n"
         "resumes it.\n",
     .args = args,

@@ -91,9 +91,9 @@ static enum kvr_status check(const struct kvr_call *call)
                         "file may be given",
                         call->words[1]);
     if (o->db && o->methods.n == 0)
-        return kvr_fail(
-            KVR_EINVAL,
-            "sheet: --db %s also needs --method METHOD, which selects the video of a row", o->db);
+        return kvr_fail(KVR_EINVAL,
+                        "sheet: --db %s also needs --method METHOD, the method whose video to draw",
+                        o->db);
     if (!o->db && (o->methods.n || o->prompt || o->media || o->worst))
         return kvr_fail(
             KVR_EINVAL,
@@ -126,7 +126,7 @@ static enum kvr_status from_database(const struct kvr_call *call)
 
     KVR_TRY(kvr_sheet_of_cells(&cells, call->words[0], &origin));
     fprintf(stderr, "kvreel: sheet: prompt %s of suite %s%s\n", origin.prompt, origin.suite,
-            o->worst ? ", frames with the lowest SSIM of the first method" : "");
+            o->worst ? ", the frames in which the first --method has its lowest SSIM" : "");
     if (origin.n_like > 1)
         fprintf(stderr,
                 "kvreel: sheet: %d cells of method %s match, with different seeds or settings; "
@@ -155,17 +155,21 @@ static const struct kvr_arg args[] = {
                 "integer factor by which the sheet's pictures are enlarged (1..16)"),
     KVR_ARG_TEXT(struct sheet_opts, db, "db", 0, "FILE", NULL,
                  "database of a sweep: draw the baseline's video, then the video of each --method"),
-    KVR_ARG_LIST(struct sheet_opts, methods, "method", 'm', "METHOD",
-                 "with --db: label of a method, as column `method` of the view cells_wide has it; "
-                 "may be repeated"),
-    KVR_ARG_TEXT(struct sheet_opts, prompt, "prompt", 'p', "ID", NULL,
-                 "with --db: id of the prompt; the default is the first, or with --worst the "
-                 "prompt with the lowest SSIM"),
-    KVR_ARG_FLAG(struct sheet_opts, worst, "worst", 0,
-                 "with --db: draw the frames where the first method's SSIM is lowest"),
+    KVR_ARG_LIST(
+        struct sheet_opts, methods, "method", 'm', "METHOD",
+        "with --db: label of a method, as in column `method` of the view cells_wide; may be "
+        "repeated"),
+    KVR_ARG_TEXT(
+        struct sheet_opts, prompt, "prompt", 'p', "ID", NULL,
+        "with --db: id of the prompt; the default is the first prompt, or with --worst the "
+        "prompt with the first method's lowest SSIM"),
+    KVR_ARG_FLAG(
+        struct sheet_opts, worst, "worst", 0,
+        "with --db: draw the frames in which the first method has its lowest SSIM, instead of "
+        "evenly spaced frames"),
     KVR_ARG_TEXT(
         struct sheet_opts, media, "media", 0, "DIR", NULL,
-        "with --db: output folder of the sweep; the default is the folder that the database names, "
+        "with --db: output folder of the sweep; the default is the folder stored in the database, "
         "else a folder next to the database"),
     { 0 },
 };

@@ -155,21 +155,22 @@ static void print_text(const json_t *doc)
            json_string_value(json_object_get(doc, "family")),
            json_string_value(json_object_get(doc, "paper")));
     print_paragraph("warning", json_string_value(json_object_get(doc, "warning")));
-    print_paragraph("differences from the paper or its code",
+    print_paragraph("differences from the paper or the paper's code",
                     json_string_value(json_object_get(doc, "note")));
     print_paragraph("how versions of the method differ",
                     json_string_value(json_object_get(doc, "differs")));
-    printf("\naxes (parts and settings of the method)\n");
+    printf("\nparts and settings of the method\n");
     print_axes(json_object_get(doc, "axes"));
     if (json_array_size(options) == 0) {
         printf("\nThe method has no options.\n");
         return;
     }
-    print_paragraph("replacing parts (-O codec=, k.codec=, v.codec=, tiers=, retention=)",
-                    "The value is another method's name, or a text such as asym(bits=2).");
+    print_paragraph("to replace a part of the method, give -O PART=VALUE",
+                    "PART is codec, k.codec (keys), v.codec (values), tiers or retention. VALUE is "
+                    "another method's name, or a specification such as asym(bits=2).");
     printf(
-        "\noptions, with their values (-O name=value; k.name sets an option for keys only, v.name\n"
-        "for values only)\n");
+        "\noptions and their current values (-O name=value sets an option, -O k.name=value only\n"
+        "for keys, -O v.name=value only for values)\n");
     json_array_foreach(options, i, option) print_option(option);
 }
 

@@ -16,7 +16,9 @@ static enum kvr_status parse_unit(const char *text, enum kvr_nesting *unit)
 {
     *unit = strcmp(text, "seed") == 0 ? KVR_PER_SEED : KVR_PER_PROMPT;
     if (*unit == KVR_PER_PROMPT && strcmp(text, "prompt") != 0)
-        return kvr_fail(KVR_EINVAL, "stats: --unit '%s': need prompt or seed", text);
+        return kvr_fail(KVR_EINVAL,
+                        "stats: --unit '%s' is not a unit of the paired test: need prompt or seed",
+                        text);
     return KVR_OK;
 }
 
@@ -102,7 +104,8 @@ static const struct kvr_arg args[] = {
                  "SQL condition on the view cells_wide that selects cells, such as 'frames = 42'"),
     KVR_ARG_REAL(
         struct stats_opts, level, "level", 0, "P", "0.95", 0.5, 0.999,
-        "confidence level of the intervals (0.5..0.999); tests have significance level 1 - P"),
+        "confidence level P of the intervals (0.5..0.999); the significance level of the tests is "
+        "1 - P"),
     KVR_ARG_TEXT(struct stats_opts, unit, "unit", 0, "UNIT", "prompt",
                  "for paired: independent unit of the test: prompt, or seed within one prompt"),
     KVR_ARG_TEXT(
@@ -120,28 +123,32 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_stats = {
     .name = "stats",
     .summary =
-        "print paired differences, metrics per part of the video, error growth, timing or coverage",
+        "print differences between methods, metrics per chunk, error growth, times or coverage",
     .usage = "paired|windows|growth|distribution|sensitivity|timing|coverage|runs [options]",
     .examples =
         "  kvreel stats paired --metric ssim --against RTN_INT4\n"
-        "  kvreel stats windows --metric psnr      # per chunk, next to that of BF16 reruns\n"
-        "  kvreel stats growth --metric psnr       # error of one chunk, accumulated error\n"
+        "  kvreel stats windows --metric psnr      # PSNR of each chunk\n"
+        "  kvreel stats growth --metric psnr       # injected and accumulated error\n"
         "  kvreel stats timing --db out/timing.db --json\n"
         "  kvreel stats runs --db now.db --before then.db    # compares two commits or machines\n"
         "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",
     .details =
-        "paired compares each method with --against on the same prompts. windows has the metric\n"
-        "per chunk. growth compares the error of chunks generated from the BF16 rollout's past\n"
-        "with the error that accumulates. distribution has metrics that need no BF16 frames.\n"
-        "sensitivity repeats comparisons with other seeds, prompts and settings. timing has\n"
-        "median times, and coverage the number of finished cells. runs compares two databases.\n"
-        "The two cells of a pair have the same model, prompt, seed and settings. Values are\n"
-        "averaged over seeds, repeats and reruns with perturbed noise of a prompt, so n\n"
-        "counts prompts.\n"
+        "`paired` compares each method with the method of --against on the same prompts.\n"
+        "`windows` prints the metric of each chunk. `growth` compares the error injected per\n"
+        "chunk (each chunk is generated from the BF16 rollout's chunks) with the accumulated\n"
+        "error (each chunk is generated from the method's own chunks). `distribution` compares\n"
+        "metrics that are computed without the BF16 frames. `sensitivity` tests whether the\n"
+        "verdicts change with the seeds, the prompts, the forcing or the methods' version.\n"
+        "`timing` prints median times, and `coverage` the numbers of finished cells. `runs`\n"
+        "compares the databases of --before and --db.\n"
+        "The two cells of a pair have the same model, prompt, seed and settings. The values of\n"
+        "a prompt are averaged over its seeds, repeats and reruns with perturbed noise, so the\n"
+        "column n is the number of prompts.\n"
         "`separable` means that a sign-flip permutation test is significant (Holm-adjusted\n"
         "for the number of methods) and the confidence interval excludes 0. A separable\n"
         "difference needs at least 6 pairs, and more pairs if more methods are compared.\n"
-        "`beyond chaos` applies the same test to a method and BF16 reruns with perturbed noise.\n"
+        "`beyond chaos` means that the same test separates the method from BF16 reruns with\n"
+        "perturbed noise.\n"
         "A group contains the methods that are not separable from the group's best method.\n"
         "Measurements of different machines are compared only with --across-machines.\n",
     .args = args,

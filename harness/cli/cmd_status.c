@@ -143,7 +143,7 @@ static void print_sweep(const json_t *o)
         printf("%s %lld %s", k ? "," : "",
                (long long)json_integer_value(json_object_get(o, words[k])), words[k]);
     if (json_integer_value(json_object_get(o, "enough")))
-        printf(", %lld more not needed by the stop rule `until`",
+        printf(", %lld unnecessary (the config's stop rule `until` is met)",
                (long long)json_integer_value(json_object_get(o, "enough")));
     printf("%s%s\n", narrowed[0] ? "; this run was restricted by " : "", narrowed);
     json_array_foreach(list, i, c)
@@ -222,7 +222,7 @@ const struct kvr_command kvr_command_status = {
     .name = "status",
     .summary = "show the progress of a database's sweeps and the estimated time left",
     .usage = "[options]",
-    .examples = "  kvreel status --db out/demo/demo.db            # while it runs, from anywhere\n"
+    .examples = "  kvreel status --db out/demo/demo.db            # while the sweep runs\n"
                 "  kvreel status --db all.db --json | jq .sweeps[].open\n",
     .details =
         "An excluded cell matches a rule of the config. An unsupported cell has settings\n"

@@ -109,7 +109,8 @@ static enum kvr_status send(const struct submit_opts *o, const char *config, con
     write_script(f, o, config, program, folder, n_tasks);
     rc = pclose(f);
     if (rc != 0)
-        return kvr_fail(KVR_EIO, "submit: sbatch %s %d; the shards from %d to %d are not submitted",
+        return kvr_fail(KVR_EIO,
+                        "submit: sbatch %s %d, so the shards from %d to %d were not submitted",
                         WIFSIGNALED(rc) ? "was ended by signal" : "exited with code",
                         WIFSIGNALED(rc) ? WTERMSIG(rc)
                         : WIFEXITED(rc) ? WEXITSTATUS(rc)
@@ -126,8 +127,9 @@ static enum kvr_status submit(const struct submit_opts *o, const char *config)
     enum kvr_status st;
 
     if (n < 0 || !getcwd(folder, sizeof folder))
-        return kvr_fail(KVR_EIO, "submit: cannot read the path of the %s: %s",
-                        n < 0 ? "program (/proc/self/exe)" : "current folder", strerror(errno));
+        return kvr_fail(KVR_EIO, "submit: cannot determine the path of the %s: %s",
+                        n < 0 ? "kvreel program (/proc/self/exe)" : "current folder",
+                        strerror(errno));
     program[n] = 0;
     st = kvr_infile_check(config); /* not a pipe: every task reads the config again */
     if (st != KVR_OK)
@@ -174,18 +176,23 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_INT(struct submit_opts, shards, "shards", 'n', "N", "8", 1, 1000000,
-                "number of shards (parts of equal cost); each is one task"),
-    KVR_ARG_TEXT(struct submit_opts, costs, "costs", 0, "FILE", NULL,
-                 "database whose measured times balance the shards; all nodes must be able to read "
-                 "it; the default balances FLOPs"),
-    KVR_ARG_TEXT(struct submit_opts, dir, "dir", 'd', "DIR", "shards",
-                 "folder on a shared disk for the tasks' databases, frames and logs"),
+    KVR_ARG_INT(
+        struct submit_opts, shards, "shards", 'n', "N", "8", 1, 1000000,
+        "number of shards (parts of the sweep with equal cost); each shard is one task of the "
+        "job array"),
+    KVR_ARG_TEXT(
+        struct submit_opts, costs, "costs", 0, "FILE", NULL,
+        "database with measured times of cells, which are used to give all shards equal run "
+        "time; all nodes must be able to read it; without it, all shards get equal FLOPs"),
+    KVR_ARG_TEXT(
+        struct submit_opts, dir, "dir", 'd', "DIR", "shards",
+        "folder for the tasks' databases, frames and logs, on a file system that all nodes "
+        "share"),
     KVR_ARG_INT(struct submit_opts, at_once, "at-once", 0, "N", "0", 0, 100000,
                 "number of tasks that run at the same time; 0 means Slurm's limit"),
     KVR_ARG_INT(struct submit_opts, cpus, "cpus", 0, "N", "1", 1, 1024, "CPUs per task (1..1024)"),
     KVR_ARG_INT(struct submit_opts, jobs, "jobs", 'j', "N", "1", 1, 1024,
-                "number of cells that run in parallel in a task"),
+                "number of cells that each task runs in parallel"),
     KVR_ARG_TEXT(struct submit_opts, time, "time", 't', "LIMIT", NULL,
                  "time limit of a task, such as 4:00:00 (sbatch --time)"),
     KVR_ARG_TEXT(struct submit_opts, mem, "mem", 0, "SIZE", NULL,
@@ -201,9 +208,8 @@ static const struct kvr_arg args[] = {
                 "cells and is requeued"),
     KVR_ARG_INT(struct submit_opts, max_array, "max-array", 0, "N", "1000", 1, 1000000,
                 "maximum number of tasks per job array; at most Slurm's MaxArraySize - 1"),
-    KVR_ARG_LIST(
-        struct submit_opts, set, "set", 's', "AXIS=VALUE",
-        "override the values of an axis (setting) of the config, as in frames=21; may be repeated"),
+    KVR_ARG_LIST(struct submit_opts, set, "set", 's', "AXIS=VALUE",
+                 "replace the config's values of setting AXIS, as in frames=21; may be repeated"),
     KVR_ARG_FLAG(struct submit_opts, send, "send", 0,
                  "submit the script with sbatch instead of "
                  "printing it"),

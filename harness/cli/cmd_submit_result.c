@@ -30,7 +30,7 @@ static int run(const struct kvr_call *call)
                                       "sha256", r.sha256),
                             KVR_EXIT_OK);
     printf("%s: sweep %s, %" PRId64 " cells from %" PRId64
-           " runs (sessions) of kvreel, %.1f MB; database sha256 %s\n",
+           " runs of `kvreel run`, %.1f MB; SHA-256 of the database: %s\n",
            path, r.sweep, r.cells, r.sessions, (double)r.bytes / 1e6, r.sha256);
     return kvr_cli_wrote(KVR_OK, KVR_EXIT_OK);
 }

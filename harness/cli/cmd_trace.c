@@ -161,8 +161,8 @@ static enum kvr_status look_at_options(const struct kvr_trace_opts *o, const str
 
     if (c->is_lm && (!o->tokens || !o->tensor || o->prompt))
         return kvr_fail(KVR_EINVAL,
-                        "trace: %s is a language model: it needs --tokens FILE and --tensor NAME, "
-                        "and no --prompt",
+                        "trace: %s is a language model: to record from it, give --tokens FILE and "
+                        "--tensor NAME, and omit --prompt",
                         o->model);
     if (c->is_lm && o->frames > c->context_length)
         return kvr_fail(KVR_EINVAL,
@@ -170,9 +170,11 @@ static enum kvr_status look_at_options(const struct kvr_trace_opts *o, const str
                         "model %s; allowed are at most %d tokens",
                         o->frames, o->model, c->context_length);
     if (!c->is_lm && (!o->prompt || o->tokens))
-        return kvr_fail(KVR_EINVAL,
-                        "trace: %s is a video model: it needs --prompt TEXT, and no --tokens",
-                        o->model);
+        return kvr_fail(
+            KVR_EINVAL,
+            "trace: %s is a video model: to record from it, give --prompt TEXT, and omit "
+            "--tokens",
+            o->model);
     return KVR_OK;
 }
 
@@ -278,13 +280,14 @@ static const struct kvr_arg args[] = {
                  "for synth: trace folder whose statistics are reproduced"),
     KVR_ARG_TEXT(
         struct kvr_trace_opts, preset, "preset", 0, "NAME", NULL,
-        "for synth: model sizes (wan-1.3b, wan-14b, a model or a JSON file); the default is "
-        "those of --like"),
+        "for synth: model whose numbers of layers, heads and tokens per frame the trace gets: "
+        "wan-1.3b, wan-14b, a model folder or a JSON file; the default is the numbers of --like"),
     KVR_ARG_INT(struct kvr_trace_opts, layers, "layers", 0, "N", "0", 0, KVR_TRACE_MAX_LAYERS,
-                "for synth: number of layers; 0 means all layers of --preset, else of --like"),
+                "for synth: number of layers; 0 means all layers of --preset, or without --preset "
+                "all layers of --like"),
     KVR_ARG_INT(struct kvr_trace_opts, passes, "passes", 0, "N", "0", 0, KVR_TRACE_MAX_PASSES,
-                "for synth: forward passes per chunk, including the cache-update pass (which "
-                "writes the cache); 0 means as many as in --like, else 1"),
+                "for synth: number of forward passes per chunk, including the cache-update pass "
+                "(which writes the cache); 0 means the number in --like, or 1 without --like"),
     KVR_ARG_INT(struct kvr_trace_opts, outliers, "outliers", 0, "N", "4", 0, KVR_TRACE_MAX_HEAD_DIM,
                 "for synth without --like: number of outlier channels in each head's keys"),
     KVR_ARG_REAL(struct kvr_trace_opts, size, "size", 0, "X", "8", 0, 1e4,
@@ -295,8 +298,9 @@ static const struct kvr_arg args[] = {
     KVR_ARG_REAL(struct kvr_trace_opts, toward, "toward", 0, "R", "0.2", -1, 1,
                  "for synth without --like: correlation between a query and the key of the same "
                  "token (-1..1)"),
-    KVR_ARG_FLAG(struct kvr_trace_opts, no_outputs, "no-outputs", 0,
-                 "for record: omit attention outputs, which are a third of the bytes"),
+    KVR_ARG_FLAG(
+        struct kvr_trace_opts, no_outputs, "no-outputs", 0,
+        "for record: do not record attention outputs, which are a third of a trace's bytes"),
     KVR_ARG_FLAG(struct kvr_trace_opts, json, "json", 0, "print JSON"),
     KVR_ARG_FLAG(struct kvr_trace_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     { 0 },

@@ -36,7 +36,7 @@ static int run(const struct kvr_call *call)
     printf("  compiler     %s %s\n", kvr_compiler(), kvr_cflags());
     printf("  cpu          %s\n", json_string_value(json_object_get(doc, "cpu")));
     printf("  CPU kernels  %s%s\n", kvr_isa_name(kvr_isa()),
-           kvr_isa_forced() ? ", forced by --cpu or KVREEL_CPU" : "");
+           kvr_isa_forced() ? ", selected by --cpu or KVREEL_CPU" : "");
     printf("  CUDA kernels %s\n", json_string_value(json_object_get(doc, "kernels")));
     json_object_foreach(json_object_get(doc, "libraries"), key, value)
     {

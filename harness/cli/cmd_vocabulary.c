@@ -150,7 +150,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_vocabulary = {
     .name = "vocabulary",
-    .summary = "list the words that a model's prompts may use, and which of them it has learnt",
+    .summary = "list the words allowed in a model's prompts, and which words the model has learnt",
     .usage = "[--model NAME] [--json]",
     .examples = "  kvreel vocabulary\n"
                 "  kvreel vocabulary --json | jq -r '.words[] | select(.learnt).word'\n",

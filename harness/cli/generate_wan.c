@@ -36,10 +36,10 @@ enum kvr_status kvr_wan_check(const struct kvr_model_config *c, const char *dir,
     if (!p.vae || !kvr_path_exists(p.vae))
         st = kvr_fail(
             KVR_EUNSUPPORTED,
-            "generate: model %s: the latents are not RGB, and the file of the decoder, "
-            "which computes frames from latents, is missing: %s; `kvreel run` needs no decoder to "
-            "measure time and memory",
-            dir, p.vae ? p.vae : "the folder has none");
+            "generate: model %s: the latents are not RGB frames and need a decoder, but the "
+            "decoder's file is missing: %s; `kvreel run` measures time and memory without a "
+            "decoder",
+            dir, p.vae ? p.vae : "the model's folder has none");
     kvr_model_paths_free(&p);
     return st;
 }

@@ -28,7 +28,7 @@ static void describe(const struct kvr_device_info *i, char *buf, size_t n)
 
     if (i->major && used > 0 && (size_t)used < n)
         snprintf(buf + used, n - (size_t)used,
-                 ", compute capability %d.%d, %d multiprocessors, CUDA %d.%d of the driver, CUDA "
+                 ", compute capability %d.%d, %d multiprocessors, driver supports CUDA %d.%d, CUDA "
                  "runtime %d.%d",
                  i->major, i->minor, i->n_sm, i->driver / 1000, i->driver % 1000 / 10,
                  i->runtime / 1000, i->runtime % 1000 / 10);

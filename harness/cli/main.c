@@ -31,7 +31,8 @@ static void help(FILE *to)
             fprintf(to, "  %-10s %s\n", kvr_commands[i]->name, kvr_commands[i]->summary);
     fputs("\n`kvreel COMMAND --help` has options and examples.\n"
           "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 cells failed,\n"
-          "4 out of tolerance, 5 nothing was measured, 75 interrupted (run again to resume).\n",
+          "4 a comparison is out of tolerance, 5 nothing was measured, 75 interrupted (run\n"
+          "again to resume).\n",
           to);
 }
 

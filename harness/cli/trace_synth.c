@@ -70,8 +70,8 @@ static void find_about(struct synth *s)
                  "randomly drawn, with the statistics of a trace of %.64s", like->model);
     else
         snprintf(s->source, sizeof s->source,
-                 "randomly drawn: %d outlier channels of size %g; correlation %g between frames, "
-                 "%g between queries and keys",
+                 "randomly drawn: %d outlier channels of %g standard deviations; correlation %g "
+                 "between frames, %g between queries and keys",
                  s->o->outliers, s->o->size, s->o->rho, s->o->toward);
     s->info.source = s->source;
     s->info.text = "synthetic";
@@ -106,7 +106,8 @@ int kvr_cli_trace_synth(const struct kvr_trace_opts *o, const char *out)
     if (!o->like && !o->preset)
         st = kvr_fail(
             KVR_EINVAL,
-            "trace: synth needs the sizes of a model: --preset NAME or --like DIR, or both");
+            "trace: synth needs --preset NAME (a model whose numbers of layers and heads the trace "
+            "gets), --like DIR (a trace whose statistics are reproduced), or both");
     if (st == KVR_OK && o->like)
         st = kvr_trace_open(&s.like, o->like);
     if (st == KVR_OK)

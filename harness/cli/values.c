@@ -179,6 +179,7 @@ enum kvr_status kvr_values_write(const char *kind, FILE *to)
             fprintf(to, "%s\n", *w);
         return KVR_OK;
     }
-    return kvr_fail(KVR_EINVAL, "completion: unknown kind of values '%s', need one of %s", kind,
+    return kvr_fail(KVR_EINVAL,
+                    "completion: '%s' is not a list of completion words, need one of %s", kind,
                     all_kinds(all, sizeof all));
 }

@@ -62,9 +62,10 @@ enum kvr_status kvr_infile_open(FILE **out, const char *path)
 
 static enum kvr_status wrong_encoding(const char *path, const char *encoding, const char *mark)
 {
-    return kvr_fail(KVR_EFORMAT,
-                    "%s: %s text (it begins with the byte order mark %s): save it as UTF-8", path,
-                    encoding, mark);
+    return kvr_fail(
+        KVR_EFORMAT,
+        "%s: the file is %s text (it begins with the byte order mark %s): save it as UTF-8", path,
+        encoding, mark);
 }
 
 /* Skips a UTF-8 byte order mark at the start of the file. Fails if the file starts with a UTF-16 or

@@ -56,17 +56,20 @@ static bool tiles_granted(uint64_t saved)
     enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
 
     if (!(saved >> TILE_DATA & 1)) {
-        snprintf(refusal, sizeof refusal,
-                 "the kernel or hypervisor does not save AMX tiles (XCR0 %#llx)",
-                 (unsigned long long)saved);
+        snprintf(
+            refusal, sizeof refusal,
+            "the operating system or hypervisor has not enabled the AMX tile registers (XCR0 is "
+            "%#llx)",
+            (unsigned long long)saved);
         return false;
     }
     if (syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0)
         return true;
-    snprintf(refusal, sizeof refusal,
-             "Linux denies AMX tiles: arch_prctl(ARCH_REQ_XCOMP_PERM, %d): %s", TILE_DATA,
-             errno == ENOSPC ? "a signal stack of this process is too small to save the tiles"
-                             : strerror(errno));
+    snprintf(refusal, sizeof refusal, "Linux denies AMX: arch_prctl(ARCH_REQ_XCOMP_PERM, %d): %s",
+             TILE_DATA,
+             errno == ENOSPC
+                 ? "an alternate signal stack (sigaltstack) is too small for the AMX registers"
+                 : strerror(errno));
     return false;
 }
 

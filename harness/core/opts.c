@@ -186,7 +186,8 @@ static enum kvr_status parse_value(const struct kvr_opt *o, const char *text, st
     case KVR_OPT_T_NONE:
         break;
     }
-    return kvr_fail(KVR_EINTERNAL, "option %s: its entry in the table of options has no type",
+    return kvr_fail(KVR_EINTERNAL,
+                    "option %s has no type in kvreel's table of options (a defect of kvreel)",
                     o->name);
 }
 
@@ -203,7 +204,9 @@ static enum kvr_status fail_unknown(const struct kvr_opt *table, const char *nam
     if (n == 0)
         return kvr_fail(
             KVR_ENOTFOUND,
-            "option '%s' is unknown: this method, or the named part of it, has no options", name);
+            "option '%s' is unknown: this method (or the part of it, such as a codec stage) has no "
+            "options",
+            name);
     near = kvr_nearest(name, names);
     if (near)
         return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown; did you mean '%s'?", name, near);

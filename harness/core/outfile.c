@@ -147,7 +147,8 @@ static enum kvr_status keep_mode(const struct kvr_out *o)
     if (fchown(o->fd, o->old.st_uid, o->old.st_gid) != 0)
         errno = 0;
     if (fchmod(o->fd, o->old.st_mode & 0777) != 0)
-        return fail_errno(o->path, "cannot set the mode (permissions) of the replaced file", errno);
+        return fail_errno(o->path, "cannot give the new file the permissions of the replaced file",
+                          errno);
     return KVR_OK;
 }
 
@@ -159,7 +160,7 @@ static enum kvr_status commit(struct kvr_out *o)
 
     KVR_TRY(keep_mode(o));
     if (fsync(fd) != 0 && (o->temporary || (errno != EINVAL && errno != EROFS)))
-        return fail_errno(o->path, "cannot write to the disk (fsync)", errno);
+        return fail_errno(o->path, "cannot flush the file to the disk (fsync)", errno);
     o->fd = -1;
     if (close(fd) != 0)
         return fail_errno(o->path, "cannot close the file after writing", errno);
@@ -171,7 +172,7 @@ static enum kvr_status commit(struct kvr_out *o)
                         "%s: cannot write: another process replaced the file while it was opened",
                         o->path);
     if (rename(o->temporary, o->path) != 0)
-        return fail_errno(o->path, "cannot rename the temporary file to this name", errno);
+        return fail_errno(o->path, "cannot rename the finished temporary file to this path", errno);
     free(o->temporary);
     o->temporary = NULL;
     sync_directory(o->path);

@@ -116,7 +116,7 @@ static enum kvr_status brackets(struct parse *p)
             p->at += 2;
         }
         if (to < from)
-            return fail_syntax(p, "a range of characters that ends before it starts, such as z-a");
+            return fail_syntax(p, "a range in brackets ends before it starts, as in [z-a]");
         for (int b = from; b <= to; b++)
             take(&s, b);
     }

@@ -68,7 +68,7 @@ exits 0 "again" "${run[@]}" --json
 json "it measures nothing" '.ok == 0 and .to_run == 0 and .failed == 0'
 exits 0 "as text" "${run[@]}"
 prints "with intervals" "^  RTN_INT8 is better than it's coarse: holds; psnr \+[0-9.]+ \[[0-9.]+, [0-9.]+\], margin [0-9.]+, 12 prompts$"
-says "and the ledger" '[23] of 3 pairs of methods have a verdict; table: .kvreel claims o/d.decide.yaml --db t.db --most 15'
+says "and the ledger" '[23] of 3 pairs of methods has a verdict; .kvreel claims o/d.decide.yaml --db t.db --most 15. prints'
 exits 0 "status" status --db t.db --json
 json "has them" '.sweeps[0] | .open == 0 and .enough > 0 and (.pairs | length == 3 and .[0].verdict == "holds")'
 exits 0 "as text" status --db t.db

@@ -26,7 +26,7 @@ exits 0 "a head map with one" predict -m FORCING_KV --geometry nano --frames 12 
 for encoding in UTF-16LE UTF-16BE UTF-32LE UTF-32BE; do
     { printf %s "$mark"; cat plain.yaml; } | iconv -f UTF-8 -t "$encoding" >wide.yaml
     exits 2 "$encoding is refused" run wide.yaml --dry-run
-    says "$encoding is named" "wide.yaml: ${encoding%?E} text .* save it as UTF-8"
+    says "$encoding is named" "wide.yaml: the file is ${encoding%?E} text .* save it as UTF-8"
 done
 exits 0 "a filter out of a marked file" run plain.yaml --dry-run --db p.db --filter "${mark}seed=1"
 

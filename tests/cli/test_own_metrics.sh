@@ -15,7 +15,7 @@ sed 's/better: lower/better: less/' own.yaml >wrong.yaml
 exits 2 "a direction that is none" run wrong.yaml --db t.db --out o --dry-run
 says "says which there are" "better 'less': expected higher or lower"
 exits 0 "a sweep with programs that score" run own.yaml --db t.db --out o -q
-says "says of which program nobody has a number, and why" '^kvreel: metric poor has no value in 6 of 6 cells; one reason: echo: the metric program printed no JSON'
+says "says of which program nobody has a number, and why" '^kvreel: metric poor has no value in 6 of 6 cells, because its program failed; one of the errors: echo: the metric program printed no JSON'
 check "and of no other" test "$(grep -c 'has no value' "$err")" -eq 1
 exits 2 "such a number" stats paired -m poor.size --db t.db
 says "is none, for that reason" "metric 'poor.size' has no numeric value: echo: the metric program printed no JSON"

@@ -25,9 +25,9 @@ prints "without answers" 'recorded for 0 attention calls$'
 exits 2 "a folder with something in it is not written over" trace record red.kvtrace -n 3 -q -p 'a large red disc'
 says "and why" 'red.kvtrace: the folder is not empty; a trace needs its own folder'
 exits 2 "a video model needs a prompt" trace record no.kvtrace -q
-says "and says so" 'trace: nano is a video model: it needs --prompt TEXT'
+says "and says so" 'trace: nano is a video model: to record from it, give --prompt TEXT'
 exits 2 "a language model needs tokens" trace record no.kvtrace --model "$lm" -q
-says "and says so, too" 'it needs --tokens FILE and --tensor NAME'
+says "and says so, too" 'give --tokens FILE and --tensor NAME, and omit'
 exits 2 "another word" trace play red.kvtrace
 says "is refused" "trace: unknown action 'play', need record"
 exits 2 "no trace" trace check "$root/models/nano"
@@ -121,6 +121,6 @@ sed -i 's/^attend.*/attend: int8/' s.yaml
 KVREEL_EMULATED_CAPABILITY=8.0 exits 5 "not on another" run s.yaml --db other.db --out n -q
 check "which is told" test "$(sql other.db "SELECT count(*) FROM cells_wide WHERE outcome = 'UNSUPPORTED' AND reason LIKE 'attend int8 on a device: compute capability is 8.0, need 9.0%'")" = 3
 exits 2 "of nothing" trace synth no.kvtrace -q
-says "there is none" 'synth needs the sizes of a model: --preset NAME or --like DIR, or both'
+says "there is none" 'synth needs --preset NAME .*, --like DIR .*, or both'
 exits 2 "more layers than there are" trace synth no.kvtrace --like out/red.kvtrace --layers 7 -q
 says "are refused" '--layers 7 exceeds the number of layers of --like out/red.kvtrace, 6'
