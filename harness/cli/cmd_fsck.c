@@ -36,14 +36,15 @@ static int report(const struct fsck_opts *o, const char *db, const struct kvr_ch
             code);
     if (!r->checksummed && !r->problems)
         printf("%s: no damage found, but an earlier version of kvreel wrote this database without "
-               "checksums; `kvreel merge` migrates it\n",
-               db);
+               "checksums; `kvreel merge %s -o NEW.db` copies it to a database with checksums\n",
+               db, db);
     else
-        printf("%s: %lld cells intact, %lld damaged; %lld measurement sessions intact, %lld "
-               "damaged; %lld sweep plans intact, %lld damaged; %d problems%s%s\n",
-               db, (long long)r->cells, (long long)r->lost_cells, (long long)r->sessions,
-               (long long)r->lost_sessions, (long long)r->sweeps, (long long)r->lost_sweeps,
-               r->problems, o->output[0] ? "; intact rows are in " : "", o->output);
+        printf(
+            "%s: %lld cells intact, %lld damaged; %lld sessions (executions of `kvreel run`) "
+            "intact, %lld damaged; %lld sweep plans intact, %lld damaged; %d problems found%s%s\n",
+            db, (long long)r->cells, (long long)r->lost_cells, (long long)r->sessions,
+            (long long)r->lost_sessions, (long long)r->sweeps, (long long)r->lost_sweeps,
+            r->problems, o->output[0] ? "; intact rows are in " : "", o->output);
     return code;
 }
 

@@ -332,13 +332,13 @@ static enum kvr_status generate(json_t **doc, const struct generate_opts *o, str
 
 static void print_text(const json_t *doc)
 {
-    printf("%s, %lld frames in %.2f s, cache %.2fx smaller than BF16\n",
+    printf("%s, %lld frames in %.2f s, cache %.2fx smaller than the BF16 cache\n",
            json_string_value(json_object_get(doc, "method")),
            (long long)json_integer_value(json_object_get(doc, "frames")),
            json_number_value(json_object_get(doc, "seconds")),
            json_number_value(json_object_get(doc, "compression")));
     if (json_object_get(doc, "ssim"))
-        printf("against BF16: PSNR %.2f dB, SSIM %.4f\n",
+        printf("against the BF16 rollout: PSNR %.2f dB, SSIM %.4f\n",
                json_number_value(json_object_get(doc, "psnr_db")),
                json_number_value(json_object_get(doc, "ssim")));
     if (json_object_get(doc, "ssim_truth"))
@@ -378,7 +378,8 @@ static enum kvr_status check_model(const struct generate_opts *o, const struct k
         return kvr_fail(
             KVR_EUNSUPPORTED,
             "generate: --truth and --given: model %s has VAE latents, but only models with RGB "
-            "latents, such as nano, can continue given frames; use --image for a first frame",
+            "latents, such as nano, can continue given frames; --image gives a first frame to "
+            "models with Wan 2.2's latents",
             o->model);
     if (o->embedding && c->latent_is_rgb)
         return kvr_fail(KVR_EINVAL,
@@ -492,9 +493,10 @@ static const struct kvr_arg args[] = {
         "the 33-method study implemented it); `kvreel list methods` lists names"),
     KVR_ARG_TEXT(struct generate_opts, prompt, "prompt", 'p', "TEXT", NULL,
                  "text that describes the video (required); `kvreel vocabulary` lists the words "
-                 "that nano knows"),
+                 "that model nano knows"),
     KVR_ARG_TEXT(struct generate_opts, device, "device", 0, "NAME", "cpu",
-                 "device that runs the model: " KVR_DEVICE_HELP " (CUDA kernels on the CPU)"),
+                 "device that runs the model: " KVR_DEVICE_HELP
+                 "; emulated runs the CUDA kernels on the CPU"),
     KVR_ARG_TEXT(struct generate_opts, compute, "compute", 0, "TYPE", "f32",
                  "compute type of linear layers: " KVR_COMPUTE_HELP),
     KVR_ARG_TEXT(
@@ -507,8 +509,9 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct generate_opts, on_switch, "on-switch", 0, "NAME", "keep",
                  "what a prompt switch does to the KV cache: keep, recache (recompute) or reset"),
     KVR_ARG_TEXT(struct generate_opts, schedule, "schedule", 0, "NAME|STEPS", "model",
-                 "denoising schedule: self-forcing, flashdreams, lightx2v or steps (docs/wan.md); "
-                 "`model` means the model's own"),
+                 "denoising schedule (docs/wan.md): self-forcing, self-forcing-unwarped, "
+                 "flashdreams, lightx2v or decreasing timesteps, such as 1000-750-500-250; `model` "
+                 "means the model's own"),
     KVR_ARG_LIST(struct generate_opts, set, "option", 'O', "KEY=VALUE",
                  "set an option of the method, as in bits=3 (repeatable); `kvreel show METHOD` "
                  "lists options"),
@@ -527,21 +530,23 @@ static const struct kvr_arg args[] = {
                  "also generate the BF16 rollout; print PSNR and SSIM against it, and show both on "
                  "the contact sheet"),
     KVR_ARG_TEXT(struct generate_opts, truth, "truth", 0, "FILE", NULL,
-                 "safetensors file with recorded frames to continue, U8 [n, height, width, 3]"),
+                 "safetensors file with recorded RGB frames that the rollout continues, a U8 "
+                 "tensor [frames, height, width, 3]"),
     KVR_ARG_TEXT(struct generate_opts, tensor, "tensor", 0, "NAME", "frames",
                  "name of the tensor in the file of --truth"),
     KVR_ARG_INT(struct generate_opts, given, "given", 0, "N", "0", 0, 100000,
                 "start with the first N latent frames of --truth, a multiple of the frames per "
                 "chunk; PSNR and SSIM compare the later frames of --truth with the generated ones"),
     KVR_ARG_TEXT(struct generate_opts, image, "image", 0, "FILE", NULL,
-                 "image file of the video's size that becomes the first frame; only for models "
+                 "image of the video's size, in any format that FFmpeg decodes, that becomes the "
+                 "first frame; only for models "
                  "with Wan 2.2's latents, such as longlive-2"),
     KVR_ARG_TEXT(struct generate_opts, embedding, "embedding", 0, "FILE", NULL,
                  "file with the prompt's embedding (from `kvreel embed`), instead of the model's "
                  "text encoder"),
-    KVR_ARG_TEXT(
-        struct generate_opts, name, "embedding-tensor", 0, "NAME", "prompt",
-        "name of the tensor in the file of --embedding; shots of a prompt use NAME.1, NAME.2, ..."),
+    KVR_ARG_TEXT(struct generate_opts, name, "embedding-tensor", 0, "NAME", "prompt",
+                 "name of the tensor in the file of --embedding; if the prompt changes within the "
+                 "video, its successive texts have the tensors NAME.1, NAME.2, ..."),
     KVR_ARG_INT(struct generate_opts, fps, "fps", 0, "N", "0", 0, 240,
                 "frames per second of the MP4, at most 240; 0 means 16, or 8 if the model's "
                 "latents are RGB"),

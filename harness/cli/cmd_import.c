@@ -56,9 +56,9 @@ static int run(const struct kvr_call *call)
                                       "videos", r.videos, "matched", r.matched, "stored", r.stored,
                                       "unmatched", r.unmatched, "empty", r.empty),
                             code);
-    printf("%d VBench dimensions, %d scores of videos, %d of them matched to a cell, %d metric "
-           "values stored\n",
-           r.dimensions, r.videos, r.matched, r.stored);
+    printf("%d VBench dimensions with %d scores of videos; %d of these scores are of videos in "
+           "database %s; %d metric values stored\n",
+           r.dimensions, r.videos, r.matched, o->db, r.stored);
     kvr_vbench_free(&r);
     return code;
 }
@@ -67,13 +67,14 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct import_opts, db, "db", 0, "FILE", "kvreel.db",
                  "database of the sweep that generated the videos"),
     KVR_ARG_FLAG(struct import_opts, json, "json", 0,
-                 "print the numbers of imported scores, and the videos without a cell, as JSON"),
+                 "print the numbers of imported scores, and the names of videos that the database "
+                 "does not have, as JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_import = {
     .name = "import",
-    .summary = "import another program's scores of a sweep's videos into its database",
+    .summary = "import VBench scores of a sweep's videos into the sweep's database",
     .usage = "vbench FILE [options]",
     .examples = "  kvreel import vbench evaluation_results/run_eval_results.json --db out/demo.db\n"
                 "  kvreel query --db out/demo.db \"SELECT * FROM metric WHERE name LIKE "

@@ -25,7 +25,7 @@ typedef enum kvr_status list_fn(json_t *out);
 static enum kvr_status add(json_t *out, json_t *entry)
 {
     if (!entry || json_array_append_new(out, entry))
-        return kvr_fail(KVR_ENOMEM, "list: out of memory while adding an entry");
+        return kvr_fail(KVR_ENOMEM, "list: out of memory while making the list");
     return KVR_OK;
 }
 

@@ -95,7 +95,8 @@ static int report(struct state *s, int64_t conflicts, const struct merge_opts *o
                 "`kvreel query --db %s 'SELECT * FROM conflict'` lists them\n",
                 (long long)conflicts, o->out);
     if (s->merged < 1 && s->failed < 1)
-        fprintf(stderr, "kvreel: merge: the inputs contain no database (*.db) other than %s\n",
+        fprintf(stderr,
+                "kvreel: merge: the inputs contain no database (*.db) other than the output %s\n",
                 o->out);
     if (o->json)
         return kvr_cli_json(json_pack("{s:s, s:O, s:i, s:i, s:I}", "db", o->out, "shards",
@@ -103,7 +104,8 @@ static int report(struct state *s, int64_t conflicts, const struct merge_opts *o
                                       "conflicts", (json_int_t)conflicts),
                             code);
     json_array_foreach(s->shards, i, x) if (!json_object_get(x, "error"))
-        printf("%s: %lld cells; %lld are new in %s; %lld replace a worse or earlier attempt\n",
+        printf("%s: %lld cells; %lld are new in %s; %lld replace a worse or earlier attempt at the "
+               "same cell\n",
                json_string_value(json_object_get(x, "path")),
                (long long)json_integer_value(json_object_get(x, "cells")),
                (long long)json_integer_value(json_object_get(x, "added")), o->out,
@@ -118,7 +120,7 @@ static enum kvr_status open_for(struct state *s, const struct kvr_call *call, co
         if (access(call->words[i], F_OK) == 0)
             return kvr_store_open(&s->store, out);
     return kvr_fail(KVR_ENOTFOUND, "merge: input %s: %s%s", call->words[0], strerror(errno),
-                    call->n_words > 1 ? "; the other inputs cannot be accessed either" : "");
+                    call->n_words > 1 ? "; no other input can be accessed" : "");
 }
 
 static int run(const struct kvr_call *call)
@@ -160,7 +162,7 @@ static const struct kvr_arg args[] = {
                  "also merge databases whose cells were timed on different GPU models, which are "
                  "refused otherwise; tables still list each GPU separately"),
     KVR_ARG_FLAG(struct merge_opts, json, "json", 0,
-                 "print the numbers of new and replaced cells of each input as JSON"),
+                 "print the numbers of new and replaced cells as JSON, for each input database"),
     { 0 },
 };
 
@@ -172,12 +174,14 @@ const struct kvr_command kvr_command_merge = {
                 "  kvreel merge a.db b.db -o both.db --json\n"
                 "  kvreel query --db both.db 'SELECT * FROM conflict'\n",
     .details =
-        "A cell is one method, prompt, seed and set of settings; each shard runs a part of them.\n"
+        "A cell is one method, prompt, seed and set of settings. A shard (`kvreel run --shard`)\n"
+        "runs some of a sweep's cells and has its own database.\n"
         "If a cell has several attempts, results use an attempt with outcome OK rather than a\n"
         "failed one, and a later attempt rather than an earlier one. All attempts stay in\n"
         "table `attempt`.\n"
-        "If attempts contradict each other, the view `conflict` lists them and the exit code\n"
-        "is 4. If a file cannot be read, the other files are merged and the exit code is 2.\n",
+        "If attempts at one cell have different frames, the view `conflict` lists them and the\n"
+        "exit code is 4. If a file cannot be read, the other files are merged and the exit code\n"
+        "is 2.\n",
     .args = args,
     .opts_size = sizeof(struct merge_opts),
     .min_words = 1,

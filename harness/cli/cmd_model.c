@@ -332,7 +332,7 @@ static void print_head(const json_t *doc)
                ? kvr_shown_string(shown, json_string_value(kind))
                : json_string_value(kind),
            number(doc, "parameters"), json_array_size(json_object_get(doc, "tensors")));
-    printf("in memory: %.1f MiB as F32, %.1f MiB as BF16; %.1f MiB on disk\n",
+    printf("weights in memory: %.1f MiB as F32, %.1f MiB as BF16; %.1f MiB on disk\n",
            (double)number(memory, "f32_bytes") / 1048576,
            (double)number(memory, "bf16_bytes") / 1048576,
            (double)number(memory, "file_bytes") / 1048576);
@@ -408,10 +408,12 @@ const struct kvr_command kvr_command_model = {
     .examples = "  kvreel model check self_forcing_dmd.pt\n"
                 "  kvreel model check Wan2.1-T2V-1.3B\n"
                 "  kvreel model check models/nano --json | jq .missing\n",
-    .details = "Supported formats are torch (.pt and .pth, zip and legacy), safetensors, the\n"
-               "index.json of torch or safetensors shards, and GGUF; the content decides which.\n"
-               "Nothing in a file is executed. The exit code is 2 if the file is refused; the\n"
-               "message gives the reason.\n",
+    .details =
+        "Supported formats are torch (.pt and .pth, zip and legacy), safetensors, GGUF,\n"
+        "and the index.json of torch or safetensors shards. The file's content, not its name,\n"
+        "determines its format.\n"
+        "Nothing in a file is executed. The exit code is 2 if the file is refused; the\n"
+        "message gives the reason.\n",
     .args = args,
     .opts_size = sizeof(struct model_opts),
     .min_words = 2,

@@ -64,22 +64,23 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct pareto_opts, db, "db", 0, "FILE", "kvreel.db", "database of results"),
     KVR_ARG_TEXT(struct pareto_opts, objectives, "objectives", 0, "LIST",
                  "ssim:max,compression:max",
-                 "comma-separated objectives NAME:max or NAME:min (NAME: a column of cells_wide or "
-                 "a metric), or a set of objectives from --list"),
+                 "comma-separated objectives NAME:max or NAME:min, where NAME is a metric or a "
+                 "column of the view cells_wide; or the name of a set of objectives (see --list)"),
     KVR_ARG_TEXT(struct pareto_opts, margins, "margin", 0, "LIST", NULL,
                  "comma-separated non-inferiority margins NAME=VALUE: differences up to VALUE, in "
                  "the objective's unit, count as equal"),
     KVR_ARG_TEXT(struct pareto_opts, bounds, "bound", 0, "LIST", NULL,
-                 "comma-separated bounds NAME>=VALUE or NAME<=VALUE: methods outside them cannot "
-                 "be on the front"),
+                 "comma-separated bounds NAME>=VALUE or NAME<=VALUE: methods that violate a bound "
+                 "cannot be on the Pareto front"),
     KVR_ARG_TEXT(struct pareto_opts, where, "where", 0, "SQL", NULL,
                  "SQL condition on the view `summary` that selects methods"),
     KVR_ARG_TEXT(
         struct pareto_opts, published, "published", 0, "SUITE", NULL,
-        "use the numbers that the 33-method study printed for suite moviegen or storyeval, "
+        "use the numbers that the 33-method study published for suite moviegen or storyeval, "
         "instead of a database"),
-    KVR_ARG_FLAG(struct pareto_opts, exact, "exact", 0,
-                 "ignore confidence intervals: every difference larger than the margin counts"),
+    KVR_ARG_FLAG(
+        struct pareto_opts, exact, "exact", 0,
+        "ignore confidence intervals: every difference larger than the margin is significant"),
     KVR_ARG_FLAG(struct pareto_opts, front, "front", 0,
                  "omit dominated methods, and methods without a value in some objective"),
     KVR_ARG_FLAG(struct pareto_opts, list, "list", 'l',
@@ -94,23 +95,22 @@ const struct kvr_command kvr_command_pareto = {
     .name = "pareto",
     .summary = "compute the Pareto front of methods, and which method dominates which",
     .usage = "[--objectives LIST] [--where SQL] [options]",
-    .examples =
-        "  kvreel pareto --db out/demo.db --objectives ssim:max,compression:max\n"
-        "  kvreel pareto --db out/study33.db --objectives compression:max,runtime_s:min"
-        " \\\n      --where 'peak_bytes < 22e6 AND ssim > 0.95'     # best under limits\n"
-        "  kvreel pareto --db out/study33.db --objectives balanced --front\n"
-        "  kvreel pareto --db out/study33.db --margin ssim=0.005\n"
-        "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # below 0.9: not on the front\n"
-        "  kvreel pareto --published moviegen --objectives systems --front\n",
+    .examples = "  kvreel pareto --db out/demo.db --objectives ssim:max,compression:max\n"
+                "  kvreel pareto --db out/study33.db --objectives compression:max,runtime_s:min"
+                " \\\n      --where 'peak_bytes < 22e6 AND ssim > 0.95'     # only these methods\n"
+                "  kvreel pareto --db out/study33.db --objectives balanced --front\n"
+                "  kvreel pareto --db out/study33.db --margin ssim=0.005\n"
+                "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # front: only from 0.9\n"
+                "  kvreel pareto --published moviegen --objectives systems --front\n",
     .details =
-        "Method A dominates B if, in each objective, A is surely not worse than B by more than\n"
-        "the objective's margin (--margin), and, in at least one objective, A is surely better\n"
-        "than B by more than the margin.\n"
-        "`Surely` means that the confidence interval of paired differences over at least six\n"
-        "shared prompts shows it; bytes are exact and need no interval.\n"
+        "Method A dominates B if two conditions hold significantly: in every objective, A is\n"
+        "not worse than B by more than the objective's margin (--margin), and in at least one\n"
+        "objective, A is better than B by more than the margin.\n"
+        "A condition holds significantly if the confidence interval of paired differences over at\n"
+        "least six shared prompts shows it; byte counts are exact and need no interval.\n"
         "A method is `undecided` if the intervals neither show nor rule out that another method\n"
-        "dominates it. More noise in the data never makes a method dominated. A method outside a\n"
-        "--bound is listed, but cannot be on the front.\n",
+        "dominates it. More noise in the data never makes a method dominated. A method that\n"
+        "violates a --bound is listed, but cannot be on the front.\n",
     .args = args,
     .opts_size = sizeof(struct pareto_opts),
     .max_words = 0,

@@ -23,7 +23,8 @@ static int list_plots(void)
     for (const struct kvr_curves_spec *c = kvr_curves; c->name; c++)
         printf("%-20s %s\n", c->name, c->title);
     printf("%-20s %s\n", "claims",
-           "Claims of papers: difference, interval, margin, published value");
+           "Claims of papers: measured difference, its confidence interval, margin and published "
+           "value");
     return KVR_EXIT_OK;
 }
 
@@ -135,8 +136,8 @@ static int run(const struct kvr_call *call)
                                       o->out, "figures", r.n_figures, "rows", r.n_rows, "left_out",
                                       r.n_left_out, "drawn", r.drawn, "warning", r.warning),
                             KVR_EXIT_OK);
-    printf("%s/%s: %d figure%s of %d rows, %d of the rows not drawn\n", o->out, name, r.n_figures,
-           r.n_figures == 1 ? "" : "s", r.n_rows, r.n_left_out);
+    printf("%s/%s: %d figure%s with %d of %d rows of data\n", o->out, name, r.n_figures,
+           r.n_figures == 1 ? "" : "s", r.n_rows - r.n_left_out, r.n_rows);
     return KVR_EXIT_OK;
 }
 
@@ -155,14 +156,14 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct plot_opts, where, "where", 0, "SQL", NULL,
                  "SQL condition on the view cells_wide that selects cells"),
     KVR_ARG_TEXT(struct plot_opts, bounds, "bound", 0, "LIST", NULL,
-                 "comma-separated bounds NAME>=VALUE or NAME<=VALUE: methods outside them cannot "
-                 "be on the front"),
+                 "comma-separated bounds NAME>=VALUE or NAME<=VALUE: methods that violate a bound "
+                 "cannot be on the Pareto front"),
     KVR_ARG_TEXT(struct plot_opts, x, "x", 0, "NAME", NULL,
                  "metric on the x axis, such as compression, instead of the figure's default"),
     KVR_ARG_TEXT(struct plot_opts, y, "y", 0, "NAME", NULL,
                  "metric on the y axis, such as ssim, instead of the figure's default"),
     KVR_ARG_TEXT(struct plot_opts, metric, "metric", 0, "NAME", NULL,
-                 "the same as --y; for figure drift: metric whose values per frame are drawn"),
+                 "the same as --y; for figure drift: the metric that is drawn for each frame"),
     KVR_ARG_TEXT(
         struct plot_opts, preset, "preset", 0, "NAME", NULL,
         "width of the figure: single (one column of a paper, 85 mm) or double (two, 178 mm)"),
@@ -171,7 +172,8 @@ static const struct kvr_arg args[] = {
         "width of the figure, 2in to 40in, such as 85mm or 3.35in; without a unit, in inches"),
     KVR_ARG_REAL(struct plot_opts, font, "font-size", 0, "PT", "0", 0, 40,
                  "font size of the axes in points, at most 40; smaller texts have at least 7 "
-                 "points; 0 means 8 with --preset or --width, else 10 or 12"),
+                 "points; 0 means 8 with --preset or --width, else 10 for figures cost and claims, "
+                 "12 for the others"),
     KVR_ARG_TEXT(struct plot_opts, title, "title", 0, "TEXT", NULL,
                  "title of the figure; an empty title ('') draws none"),
     KVR_ARG_TEXT(struct plot_opts, bars, "bars", 0, "KIND", "ci",
@@ -190,7 +192,7 @@ const struct kvr_command kvr_command_plot = {
     .examples = "  kvreel plot pareto\n"
                 "  kvreel plot --list\n"
                 "  kvreel plot drift --db out/demo/demo.db -o figures\n"
-                "  kvreel plot cost --measured h100        # seconds against bytes on one card\n"
+                "  kvreel plot cost --measured h100        # time against bytes on one GPU\n"
                 "  kvreel plot pareto --preset single --title '' --format pdf\n"
                 "  kvreel plot pareto --y sharpness --where \"suite = 'moviegen-nano'\"\n"
                 "  gnuplot figures/pareto.gp            # after editing the script\n",

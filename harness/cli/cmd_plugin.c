@@ -185,9 +185,10 @@ static enum kvr_status name_unused(const struct kvr_plugin *p, json_t *rows, str
             KVR_TRY(method_uses(p->methods[m]->name, p->stages[i], &used));
         n->left_out += !used;
         if (!used)
-            KVR_TRY(add_row(rows, "", p->stages[i]->name, "stages are tested within methods",
+            KVR_TRY(add_row(rows, "", p->stages[i]->name, "a stage is tested as a part of a method",
                             "does not apply",
-                            "no method of the plug-in uses this stage; add one to test it"));
+                            "no method of the plug-in uses this stage; to test the stage, add a "
+                            "method that uses it"));
     }
     return KVR_OK;
 }
@@ -302,7 +303,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_plugin = {
     .name = "plugin",
-    .summary = "write a method of your own, or run the contract tests on it",
+    .summary = "write a method of your own, or check that a plug-in's methods work",
     .usage = "new NAME [-o DIR] | check FILE.so|FILE.py [-m METHOD] [--json]",
     .examples = "  kvreel plugin new MINE\n"
                 "  kvreel plugin check ./mine.so\n"
@@ -312,13 +313,13 @@ const struct kvr_command kvr_command_plugin = {
     .details =
         "`plugin new` writes NAME.py, a working method in Python, and its test, test_NAME.py.\n"
         "`plugin check` runs each check in its own process, on one layer. Decoded values must\n"
-        "be finite, with a relative squared error of at most 1. Allocated bytes must equal\n"
-        "declared bytes. Equal input must give equal bytes for any number of threads, and\n"
-        "different input must give different bytes. Decoding some tokens must give the same\n"
-        "values as decoding all. Zeros, constants, outliers, tiny and large numbers must be\n"
-        "accepted, and NaN must stay NaN. A failed allocation must be reported and leak\n"
-        "nothing. Another device (CUDA or emulated) must store the same bytes. Each option\n"
-        "must work at both of its bounds.\n"
+        "be finite, with a relative squared error of at most 1. Allocated bytes must equal the\n"
+        "bytes that the method declares. Equal input must give equal bytes for any number of\n"
+        "threads, and different input must give different bytes. Decoding some tokens must give\n"
+        "the same values as decoding all. Zeros, constants, outliers, tiny and large numbers must\n"
+        "be accepted, and NaN must stay NaN. A failed allocation must be reported and leak\n"
+        "nothing. Another device (CUDA or emulated) must store the CPU's bytes. Each option must\n"
+        "work at both of its bounds.\n"
         "The exit code is 4 if a check failed, and 5 if there was nothing to check.\n",
     .args = args,
     .opts_size = sizeof(struct plugin_opts),

@@ -65,8 +65,8 @@ static json_t *prediction_json(const struct kvr_scheme *scheme, const struct kvr
     json_object_set_new(doc, "peak_bytes", bytes_json(p->peak));
     json_object_set_new(doc, "peak_by_tag", tags_json(p));
     json_object_set_new(doc, "not_predicted",
-                        json_string("activations (ACT), frames, noise and files (IO), and the "
-                                    "workspace of linear layers"));
+                        json_string("activations (memory tag ACT); frames, noise and file buffers "
+                                    "(memory tag IO); the workspace of linear layers"));
     return doc;
 }
 
@@ -210,12 +210,12 @@ static void print_as_stored(const json_t *s)
     const json_t *published_gib = json_object_get(s, "published_gib");
 
     printf("\n"
-           "with the tensor types that the 33-method study's code used for this method "
-           "(era %s of the study: %s)\n",
+           "with the tensor types of the 33-method study, whose code had three versions, A, B and "
+           "C (this method ran with version %s: %s)\n",
            text(s, "era"), text(s, "stored"));
     if (json_is_number(json_object_get(s, "peak_bytes")))
         printf("  %.4f GiB of cache + %.4f GiB of other memory + %.4f GiB of the previous prompt's "
-               "tensors\n"
+               "tensors, which the study's code had not freed\n"
                "  peak %.4f GiB",
                number(s, "resident_bytes") / GiB, number(s, "non_kv_bytes") / GiB,
                number(s, "left_over_bytes") / GiB, number(s, "peak_gib"));
@@ -223,9 +223,10 @@ static void print_as_stored(const json_t *s)
         printf("  peak not reproducible");
     if (json_is_number(published_gib))
         printf(", published %.4f GiB (%s)", json_number_value(published_gib), text(s, "suite"));
-    printf("\n"
-           "  peak with packed codes, without the previous prompt's tensors: %.4f GiB\n",
-           number(s, "packed_peak_gib"));
+    printf(
+        "\n"
+        "  peak if the cache were bit-packed and the previous prompt's tensors freed: %.4f GiB\n",
+        number(s, "packed_peak_gib"));
 }
 
 static void print_phases(const json_t *phases)
@@ -236,11 +237,11 @@ static void print_phases(const json_t *phases)
     const json_t *image = json_object_get(phases, "image");
 
     printf("\n"
-           "phases of generating %.0f frames of %.0fx%.0f (height x width), which run one after "
-           "another\n",
+           "device memory and operations of each phase of generating %.0f frames of %.0fx%.0f "
+           "(height x width); the phases run one after another\n",
            number(phases, "frames"), number(phases, "height"), number(phases, "width"));
     if (json_is_object(text_part))
-        printf("  text encoder  %8.4f GiB, %.4f GiB on disk; %.3g TFLOP per prompt\n",
+        printf("  text encoder  %8.4f GiB, weights of %.4f GiB on disk; %.3g TFLOP per prompt\n",
                number(text_part, "memory_bytes") / GiB, number(text_part, "file_bytes") / GiB,
                number(text_part, "flop") * 1e-12);
     if (image)
@@ -257,7 +258,8 @@ static void print_phases(const json_t *phases)
                "TFLOP in %s\n",
                number(decoder, "memory_bytes") / GiB, number(decoder, "state_bytes") / GiB,
                number(decoder, "flop") * 1e-12, text(decoder, "compute"));
-    printf("  raw frames    %8.4f GiB on disk\n", number(phases, "frames_file_bytes") / GiB);
+    printf("  raw frames    %8.4f GiB on disk, the uncompressed video\n",
+           number(phases, "frames_file_bytes") / GiB);
 }
 
 static void print_text(const json_t *doc)
@@ -278,7 +280,7 @@ static void print_text(const json_t *doc)
                number(doc, "nominal_bytes_min"), number(doc, "nominal_bytes_max"),
                number(doc, "compression_max"), number(doc, "compression_min"),
                text(doc, "depends"));
-    printf("  peak     %14.0f B  %8.4f GiB  (sum of these kinds of memory)\n",
+    printf("  peak     %14.0f B  %8.4f GiB  (sum of the kinds of memory below)\n",
            number(doc, "peak_bytes"), number(doc, "peak_bytes") / GiB);
     json_object_foreach((json_t *)tags, tag, n)
     {
@@ -428,9 +430,9 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct predict_opts, decoder, "decoder", 0, "NAME", "vae",
                  "decoder of Wan's latents to pixels: vae (Wan's own) or taehv (a smaller, "
                  "approximate decoder)"),
-    KVR_ARG_TEXT(struct predict_opts, decoder_compute, "decoder-compute", 0, "TYPE", "f32",
-                 "compute type of the decoder, as the setting decoder_compute of a "
-                 "sweep: " KVR_COMPUTE_HELP),
+    KVR_ARG_TEXT(
+        struct predict_opts, decoder_compute, "decoder-compute", 0, "TYPE", "f32",
+        "compute type of the decoder (in a sweep: setting decoder_compute): " KVR_COMPUTE_HELP),
     KVR_ARG_FLAG(struct predict_opts, image, "image", 0,
                  "add memory and operations of the image encoder, for a video whose first frame is "
                  "a given image"),
@@ -445,13 +447,13 @@ static const struct kvr_arg args[] = {
                  "all tokens) or decoded (a BF16 copy, computed as in the 33-method study)"),
     KVR_ARG_TEXT(struct predict_opts, device, "device", 0, "NAME", "cpu",
                  "device that stores the cache and the weights: " KVR_DEVICE_HELP
-                 " (CUDA kernels on the CPU)"),
+                 "; emulated runs the CUDA kernels on the CPU"),
     KVR_ARG_TEXT(struct predict_opts, compute, "compute", 0, "TYPE", "f32",
                  "compute type of linear layers, and the type in which the device stores their "
                  "weights: " KVR_COMPUTE_HELP),
     KVR_ARG_TEXT(struct predict_opts, as_stored, "as-stored", 0, "WHO", NULL,
-                 "with the value `study`: predict peak memory with the tensor types that the "
-                 "33-method study's code stored"),
+                 "`study`: also predict the peak memory of the 33-method study's code, from the "
+                 "tensor types in which it stored the cache"),
     KVR_ARG_FLAG(struct predict_opts, json, "json", 0, "print the predicted bytes as JSON"),
     { 0 },
 };
@@ -468,8 +470,8 @@ const struct kvr_command kvr_command_predict = {
                 "  kvreel predict -m KIVI_INT2 --geometry wan-14b --size 720x1280 --frames 81\n"
                 "  kvreel predict -m KIVI_INT2 --geometry wan-1.3b-random --layers 2 --frames 21\n",
     .details =
-        "Videos of any length are predicted. `run` and `generate` accept whole chunks only; a\n"
-        "note names the nearest lengths that they accept.\n",
+        "`predict` accepts any length of video. `run` and `generate` accept whole chunks only;\n"
+        "for other lengths, `predict` prints the nearest lengths that they accept.\n",
     .args = args,
     .opts_size = sizeof(struct predict_opts),
     .max_words = 0,

@@ -207,16 +207,15 @@ static void close_job(struct job *j)
 /* Writes the layer budgets as a file for the method option layer_budget=FILE. */
 static void write_budgets(const struct job *j, FILE *f)
 {
-    fprintf(
-        f,
-        "# Layer budgets of %s: kvreel profile --model %s --suite %s --prompts %d --frames %d\n"
-        "# A layer's factor is %g + %g * (score - min) / (max - min), with min and max over all "
-        "layers.\n"
-        "# A layer's score is the mean relative change of old frames between forward passes;\n"
-        "# each frame is summarized by mean |K| + mean |V| per head.\n"
-        "# Use: -O layer_budget=THIS_FILE\n",
-        j->o->model, j->o->model, j->o->suite, j->n_prompts, j->frames, j->o->min,
-        j->o->max - j->o->min);
+    fprintf(f,
+            "# Layer budgets of %s: kvreel profile --model %s --suite %s --prompts %d --frames %d\n"
+            "# A layer's token budget is multiplied by %g + %g * (score - min) / (max - min),\n"
+            "# with min and max over all layers. A layer's score is the mean relative change of\n"
+            "# mean |K| + mean |V| per head of each frame from one forward pass to the next,\n"
+            "# without the newest quarter of the frames.\n"
+            "# Use: -O layer_budget=THIS_FILE\n",
+            j->o->model, j->o->model, j->o->suite, j->n_prompts, j->frames, j->o->min,
+            j->o->max - j->o->min);
     for (int i = 0; i < j->n_layers; i++)
         fprintf(f, "%.6f  # layer %d, score %.6f\n", j->beta[i], i, j->score[i]);
 }
@@ -230,16 +229,18 @@ static void write_map(const struct job *j, FILE *f)
                               "the frame before it,\n"
                               "# divided by its attention to all frames except the first",
         [KVR_HEADS_DUMMY] =
-            "f is first frame, n is newest chunk, x is dummy (the smallest numbers).\n"
+            "f keeps the first frame, n the newest chunk, x the newest frame.\n"
+            "# x marks the dummy heads, those with the smallest numbers.\n"
             "# Each number is the larger of two ratios: a head's attention to the first frame, "
             "and\n"
             "# its attention to later past frames, each divided by the maximum over all heads",
-        [KVR_HEADS_PYRAMID] = "w is oscillating, a is anchor (mean score above 0), v is veil "
-                              "(other).\n"
-                              "# x(d) is the head's mean attention score at a distance of d "
-                              "frames between query and key.\n"
-                              "# Each number is the fraction of all d at which x(d) crosses its "
-                              "mean",
+        [KVR_HEADS_PYRAMID] =
+            "w is oscillating, a is anchor (mean score above 0), v is veil (all others).\n"
+            "# These are the classes of the method Pyramid Forcing (docs/methods.md).\n"
+            "# x(d) is the head's mean attention score at a distance of d "
+            "frames between query and key.\n"
+            "# Each number is the fraction of all d at which x(d) crosses its "
+            "mean",
     };
     static const char *const methods[] = { "FORCING_KV", "DUMMY_FORCING", "PYRAMID_FORCING" };
 
@@ -266,7 +267,8 @@ static void write_levels(const struct job *j, FILE *f)
         f,
         "# Quantization levels of %s: kvreel profile levels --model %s --suite %s --prompts %d\n"
         "# --frames %d --bits %d --exact %g\n"
-        "# A vector is one channel of a chunk's keys before RoPE, or one token of its values.\n"
+        "# A vector is one channel of a chunk's keys before RoPE, or one token of the\n"
+        "# chunk's values.\n"
         "# Levels -1 and 1 are the ends of a vector's range without outliers.\n"
         "# Use: -m KVQUANT_%dBIT -O levels=THIS_FILE\n",
         j->o->model, j->o->model, j->o->suite, j->n_prompts, j->frames, j->o->bits, j->o->exact,
@@ -468,14 +470,12 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct profile_opts, frames, "frames", 'n', "N", "0", 0, 100000,
                 "number of latent frames per rollout, a multiple of the model's frames per chunk; "
                 "0 means the suite's own number"),
-    KVR_ARG_REAL(
-        struct profile_opts, min, "min", 0, "X", "0.7", 0.001, 10,
-        "for layers: factor on the token budget of the layer whose keys and values change least "
-        "between forward passes"),
-    KVR_ARG_REAL(
-        struct profile_opts, max, "max", 0, "X", "1.3", 0.001, 10,
-        "for layers: factor on the token budget of the layer whose keys and values change most "
-        "between forward passes"),
+    KVR_ARG_REAL(struct profile_opts, min, "min", 0, "X", "0.7", 0.001, 10,
+                 "for layers: factor by which the token budget is multiplied in the layer whose "
+                 "keys and values change least between forward passes"),
+    KVR_ARG_REAL(struct profile_opts, max, "max", 0, "X", "1.3", 0.001, 10,
+                 "for layers: factor by which the token budget is multiplied in the layer whose "
+                 "keys and values change most between forward passes"),
     KVR_ARG_TEXT(struct profile_opts, rule, "rule", 0, "NAME", "forcing",
                  "for heads: classification rule: forcing (for method FORCING_KV), dummy "
                  "(DUMMY_FORCING) or pyramid (PYRAMID_FORCING)"),
@@ -488,10 +488,10 @@ static const struct kvr_arg args[] = {
     KVR_ARG_REAL(struct profile_opts, dummy, "dummy", 0, "X", "0.5", 0, 1,
                  "for --rule dummy: fraction of heads, 0 to 1, that are classified as dummy: those "
                  "with the least attention to past frames"),
-    KVR_ARG_REAL(
-        struct profile_opts, rate, "rate", 0, "X", "0.25", 0, 1,
-        "for --rule pyramid: a head is oscillating if its mean attention score at a distance of d "
-        "frames between query and key crosses the mean over d for at least this fraction of all d"),
+    KVR_ARG_REAL(struct profile_opts, rate, "rate", 0, "X", "0.25", 0, 1,
+                 "for --rule pyramid: let x(d) be a head's mean attention score at a distance of d "
+                 "frames between query and key; the head is oscillating if x crosses its mean at "
+                 "no less than this fraction of all d"),
     KVR_ARG_INT(struct profile_opts, bits, "bits", 0, "N", "3", 1, 4,
                 "for levels: bits per element, 1 to 4, that is 2^N levels per layer for keys and "
                 "for values"),

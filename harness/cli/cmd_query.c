@@ -1,4 +1,7 @@
 /* cmd_query.c - `kvreel query`: runs read-only SQL on a database of results. */
+#include <errno.h>
+#include <string.h>
+
 #include "harness/cli/cli.h"
 #include "harness/report/table/table.h"
 #include "harness/store/check.h"
@@ -27,7 +30,7 @@ static enum kvr_status write_raw(const struct kvr_table *t, FILE *to)
         }
     return fflush(to) == 0 && !ferror(to)
                ? KVR_OK
-               : kvr_fail(KVR_EIO, "query: cannot write the result to stdout");
+               : kvr_fail(KVR_EIO, "query: cannot write the result to stdout: %s", strerror(errno));
 }
 
 static int run(const struct kvr_call *call)

@@ -68,7 +68,7 @@ static int write_page(const struct report_opts *o)
     if (r.n_other)
         fprintf(stderr,
                 "kvreel: report: %d videos omitted: their files changed after the measurement; the "
-                "page gives the difference of each file\n",
+                "page states for each file what changed\n",
                 r.n_other);
     if (r.n_no_room)
         fprintf(stderr, "kvreel: report: %d videos omitted: the page would exceed %g MB (--cap)\n",
@@ -106,7 +106,7 @@ static void say_why_empty(const char *name, const char *db)
     if (r->empty)
         fprintf(stderr, "in %s %s\n", db, r->empty);
     else
-        fprintf(stderr, "%s has no cells for this table\n", db);
+        fprintf(stderr, "%s has no cells that this table lists\n", db);
 }
 
 /* Makes the requested table from the database, or from the CSV files in results/measured. */
@@ -185,8 +185,9 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(
         struct report_opts, out, "out", 'o', "FILE|DIR", NULL,
         "output file of a table (the default is stdout); without --table: folder of the page"),
-    KVR_ARG_FLAG(struct report_opts, single_file, "single-file", 0,
-                 "write the page as a single file, with as many embedded videos as fit"),
+    KVR_ARG_FLAG(
+        struct report_opts, single_file, "single-file", 0,
+        "write the page as a single file, with as many embedded videos as fit within --cap"),
     KVR_ARG_REAL(struct report_opts, cap_mb, "cap", 0, "MB", "10", 0.5, 1000,
                  "size limit of the single-file page, in MB, 0.5 to 1000"),
     KVR_ARG_TEXT(struct report_opts, media, "media", 0, "DIR", NULL,
@@ -195,7 +196,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct report_opts, title, "title", 0, "TEXT", NULL,
                  "title of the page; the default is the names of the sweeps"),
     KVR_ARG_TEXT(struct report_opts, board, "board", 0, "DIR", NULL,
-                 "write a leaderboard of several databases or result packages into folder DIR"),
+                 "write a leaderboard of several databases (*.db) or result packages (*.kvresult) "
+                 "into folder DIR"),
     KVR_ARG_TEXT(struct report_opts, rank_by, "rank-by", 0, "METRIC", "psnr",
                  "metric by which the leaderboard ranks methods"),
     KVR_ARG_FLAG(struct report_opts, list, "list", 'l',

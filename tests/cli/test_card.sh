@@ -31,7 +31,7 @@ card a.db 'NVIDIA A' 3000000000
 card b.db 'NVIDIA B' 2000000000
 mkdir empty
 exits 5 "a folder without databases" merge empty -o none.db
-says "says so" 'no database .\*.db. other than none.db'
+says "says so" 'no database .\*.db. other than the output none.db'
 check "and writes none" test ! -e none.db
 exits 2 "packages of two cards" merge a.db b.db -o two.db
 says "are refused by name" 'b.db: this database has cells timed on NVIDIA B, but earlier inputs have cells timed on NVIDIA A'

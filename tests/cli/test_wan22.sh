@@ -102,7 +102,7 @@ says "is told what to give" "no text encoder .*--embedding FILE"
 exits 2 "a model of RGB latents" generate -n 6 -p 'a large red disc bounces over a plain blue background' --image one.ppm -o x
 says "takes no image" "only models with Wan 2.2's latents"
 exits 2 "frames to go on from" "${drawn[@]}" --given 2 -o x
-says "are for RGB latents" "use --image for a first frame"
+says "are for RGB latents" "--image gives a first frame"
 exits 2 "the words of a model" generate -n 6 -p 'a large red disc bounces over a plain blue background' --embedding one.ppm -o x
 says "are no embedding" "reads the prompt's words"
 exits 0 "a text encoder" generate --model "$root/tests/fixtures/wan_folder" -n 6 -p '@0: a small dog runs; @1: it sleeps' -o t --json -q
