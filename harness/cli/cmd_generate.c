@@ -137,7 +137,8 @@ static enum kvr_status roll(struct clip *c, const struct studio *s, const struct
     if (!c->r.finite)
         return kvr_fail(KVR_ENAN,
                         "generate: method %s, seed %" PRIu64
-                        ": a generated latent is NaN or infinite, so no video was written",
+                        ": a generated latent is NaN or infinite, so no video was written; -m BF16 "
+                        "shows whether the method is the cause",
                         c->scheme->name, o->seed);
     return KVR_OK;
 }
@@ -506,8 +507,10 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(
         struct generate_opts, lora, "lora", 0, "FILE", NULL,
         "LoRA adapter to merge into the weights, instead of the adapter in the model's config"),
-    KVR_ARG_TEXT(struct generate_opts, on_switch, "on-switch", 0, "NAME", "keep",
-                 "what a prompt switch does to the KV cache: keep, recache (recompute) or reset"),
+    KVR_ARG_TEXT(
+        struct generate_opts, on_switch, "on-switch", 0, "NAME", "keep",
+        "what a change of the prompt within the video does to the KV cache: keep (nothing), "
+        "recache (recompute it with the new prompt) or reset (drop all tokens but the sink)"),
     KVR_ARG_TEXT(struct generate_opts, schedule, "schedule", 0, "NAME|STEPS", "model",
                  "denoising schedule (docs/wan.md): self-forcing, self-forcing-unwarped, "
                  "flashdreams, lightx2v or decreasing timesteps, such as 1000-750-500-250; `model` "

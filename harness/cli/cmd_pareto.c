@@ -100,7 +100,8 @@ const struct kvr_command kvr_command_pareto = {
                 " \\\n      --where 'peak_bytes < 22e6 AND ssim > 0.95'     # only these methods\n"
                 "  kvreel pareto --db out/study33.db --objectives balanced --front\n"
                 "  kvreel pareto --db out/study33.db --margin ssim=0.005\n"
-                "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # front: only from 0.9\n"
+                "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # no method below 0.9 on "
+                "the front\n"
                 "  kvreel pareto --published moviegen --objectives systems --front\n",
     .details =
         "Method A dominates B if two conditions hold significantly: in every objective, A is\n"

@@ -174,7 +174,7 @@ static enum kvr_status open_job(struct job *j, const struct kvr_call *call)
     j->n_layers = c->n_layers;
     j->n_heads = c->n_heads;
     j->frames = j->o->frames ? j->o->frames : j->suite.frames ? j->suite.frames : 42;
-    snprintf(path, sizeof path, "latent frames of suite %.200s (--frames 0):", j->o->suite);
+    snprintf(path, sizeof path, "--frames 0 means the latent frames of suite %.200s,", j->o->suite);
     KVR_TRY(kvr_cli_whole_chunks("profile", j->o->frames ? "--frames" : path, j->frames,
                                  c->frames_per_chunk));
     j->n_prompts = j->suite.n_prompts;

@@ -86,7 +86,9 @@ static int write_board(const struct report_opts *o, const struct kvr_call *call)
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     printf("%s/index.html\n", o->board);
-    fprintf(stderr, "%d rows for %d combinations of model, settings and machine, from %d files\n",
+    fprintf(stderr,
+            "leaderboard: %d rows, one per method and combination of model, settings and machine; "
+            "%d such combinations; %d input files\n",
             r.n_rows, r.n_places, r.n_sources);
     if (r.n_shared)
         fprintf(stderr,
