@@ -110,7 +110,7 @@ GROUPS = [
     ("Rollouts", r"^rollout\."),
 ]
 
-UNITS = {"Attention": ", TFLOP/s (ratio to dense BF16)", "Rollouts": " on path `staged`, from the two newest runs", "One forward": " pass, from the two newest runs"}
+UNITS = {"Attention": " in TFLOP/s, with the ratio to kvreel's dense BF16 attention", "Rollouts": " on path `staged` (two newest runs)", "One forward": " pass (two newest runs)"}
 
 
 def round4(x):
@@ -199,7 +199,7 @@ def torch_cell(rows, codec, way, own):
 def torch_note(rows, sessions):
     """Returns the part of the table's caption that names the runs with PyTorch's rows, or ""."""
     marks = sorted({sessions[r["session"]]["mark"] for n, r in rows.items() if n.startswith("torch.")})
-    return f"; columns `PyTorch` time the study's formulas in PyTorch 2.11, run {', '.join(marks)}" if marks else ""
+    return f" and the study's formulas in PyTorch 2.11 (run {', '.join(marks)})" if marks else ""
 
 
 def codec_table(rows, sessions):
@@ -228,9 +228,9 @@ def forward_table(rows, sessions):
 
 
 def one_run(lines):
-    """Returns ", run X" if the last column of all rows is X, else ""."""
+    """Returns " (run X)" if the last column of all rows is X, else ""."""
     runs = {line.rsplit("|", 2)[1].strip() for line in lines[2:]}
-    return f", run {runs.pop()}" if len(runs) == 1 else ""
+    return f" (run {runs.pop()})" if len(runs) == 1 else ""
 
 
 def table(gpu):
@@ -245,7 +245,7 @@ def table(gpu):
     clocks = [clock_of(r, sessions) for r in rows.values()]
     usual = max(sorted(set(clocks)), key=clocks.count)
     names = ", ".join(sorted({f"{sessions[u]['card']}, driver {sessions[u]['driver']}" for u in used}))
-    out = ["", f"{names}, SM clock {usual} MHz unless a row names another clock. `results/measured/{gpu}/rows.csv` has all rows. The last table lists the runs by letter."]
+    out = ["", f"These figures were measured on: {names}, at an SM clock of {usual} MHz unless a row names another clock. `results/measured/{gpu}/rows.csv` has all measurements. The last table describes the runs a, b and so on."]
     for title, pattern in GROUPS:
         chosen = [r for n, r in rows.items() if re.search(pattern, n)]
         if not chosen:
