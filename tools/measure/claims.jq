@@ -26,7 +26,7 @@ def futile: .verdict == "futile";
 # `why` of a ratio of runtimes on one GPU is "ratio of runtimes on one GPU: CARD, REMARK". One sentence for each card.
 def card_times: map(select(.why // "" | startswith("ratio of runtimes on one GPU: ")) |
         . + (.why | capture("GPU: (?<card>[^,]*), (?<remark>.*)$"))) | group_by(.card)[] |
-    "Ratios of times on \(.[0].card): " + (group_by(.remark) | map("\(ids) (\(.[0].remark))") | join("; ")) + ".";
+    "Ratios of times were measured on \(.[0].card): " + (group_by(.remark) | map("\(ids) (\(.[0].remark))") | join("; ")) + ".";
 # `why` is "needs THINGS; REMARK; settled by: COMMAND", with or without the remark.
 def command: .why | capture("settled by: (?<c>.*)$").c;
 def needs: .why | capture("^needs (?<n>.*?); ").n;
@@ -38,20 +38,20 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
 
 (map(select(arithmetic)) | if length > 0 then
     "", "## Decided by arithmetic", "",
-    "Compression ratios of Wan 1.3B's cache at 165 frames, with a range if the encoded size depends on the data.", "",
+    "These are compression ratios of Wan 1.3B's cache at 165 frames; a range means that the encoded size depends on the data.", "",
     columns(["claim", "printed", "computed"]),
     (.[] | row([id, (.says | sub(" compresses the cache"; "") | cell), figure]))
     else empty end),
 (map(select(decided and (arithmetic or futile | not))) | if length > 0 then
     "", "## Decided by measurement", "", (card_times | ., ""),
-    "Claims `se-` use the study's StoryEval prompts, claims `lm-` a language model; `>` and `<` compare SSIM.", "",
+    "Claims `se-*` use the study's StoryEval prompts; claims `lm-*` use a language model. A > B means that A's SSIM is higher.", "",
     (("holds", "does not hold", "equal") as $verdict | map(select(.verdict == $verdict)) | if length > 0 then
         "## \($verdict[:1] | ascii_upcase)\($verdict[1:])", "", columns(["claim", "statement", "difference", "n"]),
         papers(row([id, statement, figure, (.n | number)])), "" else empty end)
     else empty end),
 (map(select(futile)) | if length > 0 then
     "", "## Futile", "",
-    "Claims that need more prompts than `kvreel settle --most` allows, with the estimated number, if known.", "",
+    "These claims need more prompts than `kvreel settle --most` allows; numbers estimate the needed prompts.", "",
     columns(["paper", "claims"]),
     (group_by(paper)[] | row([(.[0] | paper), (map(id + (if .n_needed then " \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),
@@ -62,21 +62,21 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
 (map(. as $now | $fixed[0][] | select(.id == $now.id and .verdict != $now.verdict and $now.n) |
     {was: (.verdict | short), now: ($now.verdict | short), id: .id}) | map(select(.was != "open")) | if length > 0 then
     "", "### Verdicts that differ from those at a fixed number of prompts", "",
-    "Each line begins with the verdict at a fixed number (`results/claims-fixed-n.json`).", "",
+    "Each line begins with the verdict at a fixed number of prompts (`results/claims-fixed-n.json`).", "",
     (group_by([.was, .now])[] | "* \(.[0].was), now \(.[0].now): \(ids)")
     else empty end),
 (map(select((decided | not) and .shown_by != null)) | if length > 0 then
     "", "## Open", "",
-    "Numbers of measured prompts and, if known, of prompts that a verdict needs (at least 12).", "",
+    "N of M means that N prompts are measured and a verdict needs M (at least 12, if known).", "",
     columns(["paper", "claims"]),
     (group_by(paper)[] | row([(.[0] | paper), (map("\(id) \(.n // 0)" + (if .n_needed then " of \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),
 (map(select((decided | not) and .shown_by == null)) | if length > 0 then
     "", "## Needs a GPU, weights or recordings", "",
-    "`kvreel claims` prints a command for each claim.", "",
+    "`kvreel claims` prints a command that tests each claim.", "",
     columns(["needs", "claims"]), (map(select(on_card | not)) | group_by(needs)[] | row([(.[0] | needs), ids])),
     (map(select(on_card)) | if length > 0 then
-        "", "On one GPU, run this command with a row's `ARGS`:", "", "```",
+        "", "To test claims on one GPU, run this command with a row's `ARGS`:", "", "```",
         ([card] | "\(.[0])ARGS\\\n   \(.[1])"), "```", "",
         columns(["needs", "`ARGS`", "claims"]), machine(card_args) else empty end)
     else empty end)

@@ -22,7 +22,7 @@ said() { grep -oE "$1" <<<"$note" || true; } # a part of the note below the tabl
 worst_five() { # LIST: the prompts that the note names, with their distances
     local list
     mapfile -t list < <(grep -oE '[a-z]+[0-9]+ \([0-9.]+ dB\)' <<<"$1" | sort -t'(' -k2,2n)
-    echo "Means of SSIM and PSNR exclude ${#list[@]} chaotic prompts, whose BF16 draws have a PSNR below 35 dB to the BF16 rollout. The lowest PSNRs: $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
+    echo "Means of SSIM and PSNR exclude ${#list[@]} chaotic prompts: their BF16 reruns have a PSNR below 35 dB against the BF16 rollout. The lowest PSNRs belong to $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
 }
 {
     cat <<'END'
@@ -32,16 +32,16 @@ worst_five() { # LIST: the prompts that the note names, with their distances
 the papers' models:
 
 ```
-kvreel claims --db kvreel.db --format csv   # statement, difference, margin, settings, cost and other readings
+kvreel claims --db kvreel.db --format csv   # statement, difference, margin, settings, cost and other versions
 ```
 
-[Report](report.md#claims) defines the verdicts and `--elsewhere`, [measuring](measuring.md#verdicts-on-claims) the test.
-Differences are means over prompts, positive in the claimed direction, with anytime-valid intervals. The e-BH procedure
-bounds the expected share of false verdicts by 5 %. PSNR is in dB, peak memory in bytes, and time relative to BF16.
-Figures in parentheses are the paper's.
+[Report](report.md#claims) defines the verdicts and `--elsewhere`; [measuring](measuring.md#verdicts-on-claims) defines
+the test. Differences are means over prompts, positive in the claimed direction, with anytime-valid intervals. The e-BH
+procedure bounds the expected share of false verdicts by 5 %. PSNR is in dB, peak memory in bytes, and time relative to
+BF16. Figures in parentheses are the paper's.
 
-The data are from `kvreel settle all --elsewhere 6`, times from `configs/claims-time.yaml --jobs 1` on an idle machine,
-and losses of language models from `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`.
+The data are from `kvreel settle all --elsewhere 6`, the times are from `configs/claims-time.yaml --jobs 1` on an idle
+machine, and language models' losses are from `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`.
 `tools/measure/claims.sh` writes this page.
 
 ![Mean difference, interval, margin and published value of each claim](img/claims.png)

@@ -28,7 +28,7 @@ measure() {
     shift 3
     KVREEL_CPU=$variant OMP_NUM_THREADS=$n "$kvreel" bench "$@" --json \
         >"$dir/$name.$variant.$n" 2>"$dir/log" || { cat "$dir/log" >&2; exit 1; }
-    sed -n 's/^bench: //p' "$dir/log" >"$dir/machine.$name.$variant.$n"
+    sed -nE '/^bench: /{s///; s/, kernels [a-z0-9_]+ \(forced\)//; p}' "$dir/log" >"$dir/machine.$name.$variant.$n"
 }
 
 # Prints one line per row of a JSON file, with tabs between name, reference, ratio, median, unit and error.
@@ -52,7 +52,7 @@ table() { # NAME TITLE
     printf '\n## %s\n\n' "$2"
     for v in $variants; do for t in $threads; do
         [ -e "$dir/$name.$v.$t" ] || continue
-        printf '* Column `%s, %s`, threads: %s; %s\n' "$v" "$t" "$t" "$(cat "$dir/machine.$name.$v.$t")"
+        printf '* Column `%s, %s` (threads: %s): %s\n' "$v" "$t" "$t" "$(cat "$dir/machine.$name.$v.$t")"
         files+=("$v.$t")
     done; done
     for f in "${files[@]}"; do
@@ -67,7 +67,7 @@ table() { # NAME TITLE
             key = $1
             sub(/\.(portable|avx2|avx512|avxvnni|vnni|amx_bf16|amx_int8|neon)\.t/, ".t", key)
             if (!(key in seen)) { order[++rows] = key; seen[key] = 1 }
-            if (!index(refs, $2)) refs = refs (refs == "" ? "" : ", ") $2
+            if (!index(refs, $2)) refs = refs (refs == "" ? "" : "`, `") $2
             unit = $5
             cell[key, file] = $3 == "null" ? "-" : one[file] ? sprintf("%.2f (%.3g)", $3, $4) : sprintf("%.2f", $3)
             # Limits of the error. int8 without VNNI has 7-bit codes (attend_dot.c), so its limit is twice as
@@ -81,7 +81,7 @@ table() { # NAME TITLE
             if ($6 != "null" && !($6 + 0 <= limit)) { print "error of " key ": " $6 ", limit " limit >"/dev/stderr"; exit 1 }
         }
         END {
-            print "\nReferences: " refs "; rates in " unit ".\n"
+            print "\nReferences: `" refs "`. Rates are in " unit ".\n"
             line = "| row |"; rule = "|---|"
             for (f = 1; f <= n; f++) { line = line " " head[f] " |"; rule = rule "---:|" }
             print line
@@ -97,15 +97,16 @@ table() { # NAME TITLE
 cat <<'TEXT'
 # CPU kernel figures
 
-Speed of attention, linear layers and codecs on one machine; `kvreel bench attention` measures yours.
-`tools/measure/cpu-figures.sh` writes this page. Columns are kernel variants and numbers of threads ([cpu.md](cpu.md)).
-Lines above a table give each column's CPU (family/model/stepping) and load average. An entry is the row's median speed
-divided by its reference's; with one thread, the median rate is in parentheses. The reference of attention is its two
-F32 GEMMs in oneDNN (`oneDNN products`), of rows `attention.int8` and `attention.bf16` kvreel's F32 attention over BF16
-tokens (`own F32 of BF16`). Relative errors of F32 attention against FP64 attention over the decoded cache are 5e-7 to
-2.3e-6. The errors of int8 attention are 1.0e-2 to 1.3e-2 with VNNI or AMX (8-bit codes) and 1.9e-2 to 2.1e-2 with AVX2
-(7-bit codes). Those of BF16 attention on AMX tiles are 2e-3 to 9e-3, but 3.2e-2 with KIVI_INT2 at 4,800 tokens: a
-group's equal codes have equal BF16 rounding errors, which do not average out over many tokens.
+This page has speeds of attention, linear layers and codecs on one machine; `kvreel bench` measures your machine.
+`tools/measure/cpu-figures.sh` writes this page. Columns are kernel variants (`KVREEL_CPU`) and numbers of threads
+([cpu.md](cpu.md)). Lines above a table give each column's CPU (family/model/stepping) and load average. An entry is the
+median ratio of the kernel's speed to its reference's speed; with one thread, the kernel's median rate is in
+parentheses. The reference of attention is its two F32 GEMMs in oneDNN (`oneDNN products`). The reference of rows
+`attention.int8` and `attention.bf16` is kvreel's F32 attention over BF16 tokens (`own F32 of BF16`). Relative errors of
+F32 attention against FP64 attention over the decoded cache are 5e-7 to 2.3e-6. The errors of int8 attention are 1.0e-2
+to 1.3e-2 with VNNI or AMX (8-bit codes) and 1.9e-2 to 2.1e-2 with AVX2 (7-bit codes). The errors of BF16 attention on
+AMX tiles are 2e-3 to 9e-3, but 3.2e-2 with KIVI_INT2 at 4,800 tokens. Equal codes in a group have equal BF16 rounding
+errors, which do not average out over many tokens.
 TEXT
 for v in $variants; do
     for t in $threads; do
@@ -129,7 +130,7 @@ for v in $variants; do
 done >"$dir/codec.all"
 # The rate of memcpy shows whether the host was busy (4 GB/s) or idle (10 GB/s and more).
 awk -F'\t' '$2 ~ /\.t1$/ && $4 > 0 { rate = $5 / $4; if (!n++ || rate < low) low = rate; if (rate > high) high = rate; unit = $6 }
-    END { printf "* memcpy, one thread: %.2g to %.2g %s, depending on the row and the load\n", low, high, unit }' "$dir/codec.all"
+    END { printf "* memcpy with one thread reaches %.2g to %.2g %s, depending on the row and the load\n", low, high, unit }' "$dir/codec.all"
 grep INT4 "$dir/codec.all" | awk -F'\t' '
     {
         key = $2
@@ -144,7 +145,7 @@ grep INT4 "$dir/codec.all" | awk -F'\t' '
         cell[key, column] = $4 == "null" ? "-" : sprintf("%.2f", $4)
     }
     END {
-        print "\nEntries are speeds of 4-bit codecs relative to " refs "; `kvreel bench codec` prints GB/s and other codecs.\n"
+        print "\nEntries are speeds of 4-bit codecs relative to " refs "; `kvreel bench codec` prints GB/s, also for other codecs.\n"
         line = "| row |"; rule = "|---|"
         for (c = 1; c <= m; c++) { line = line " " columns[c] " |"; rule = rule "---:|" }
         print line "\n" rule

@@ -312,8 +312,8 @@ def short_table(gpu):
     rows = {r["name"]: r for r in read(folder / "rows.csv") if r["session"] == session and r["value"]}
     about = next(s for s in read(folder / "sessions.csv") if s["session"] == session)
     base = float(rows[name.format("BF16")]["value"])
-    out = [f"One {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}. Each row is one timed rollout of Wan 1.3B's",
-           "transformer with random weights: 165 frames of 480x832, window 21, path `staged`.", "",
+    out = [f"Measured on one {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}. Each row is one timed rollout of Wan 1.3B's",
+           "transformer with random weights: 165 frames of 480x832 pixels, window of 21 latent frames, attention path `staged`.", "",
            "| method | time, s | ratio to BF16 | peak, GiB |", "|---|---:|---:|---:|"]
     for m in SHORT:
         r, peak = rows.get(name.format(m)), rows.get(name.format(m) + ":peak")

@@ -38,8 +38,8 @@ echo >"$table"
     FROM summary ORDER BY compression" >>"$table"
 {
     echo
-    echo "Means over the demo's six prompts; 42 latent frames, window 21. \`time seen\` is a cell's median wall time with one thread"
-    echo "while two cells run, not a controlled measurement. CPU (family/model/stepping) and kernel variant: $("$kvreel" query --db "$db" --csv "
+    echo "Values are means over the demo's six prompts, with 42 latent frames and a window of 21. \`time seen\` is a cell's median"
+    echo "wall time with one thread while two cells run, not a controlled measurement. CPU (family/model/stepping): $("$kvreel" query --db "$db" --csv "
         SELECT cpu_model FROM session ORDER BY started DESC LIMIT 1" | tail -n 1 | tr -d '\r"')."
     echo "Load average at the end: $("$kvreel" version --json | jq -r ".load * 10 | round / 10")."
 } >>"$table"
