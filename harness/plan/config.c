@@ -353,10 +353,9 @@ static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_y
         if (kvr_yaml_get(n, "file"))
             return read_list(c, n, pick, s);
         if (kvr_yaml_get(n, "embeddings"))
-            return kvr_yaml_fail(
-                kvr_yaml_get(n, "embeddings"),
-                "'embeddings' needs 'file' (a text file of prompts); a suite's own file names its "
-                "embeddings");
+            return kvr_yaml_fail(kvr_yaml_get(n, "embeddings"),
+                                 "'embeddings' needs 'file' (a text file of prompts); for the "
+                                 "prompts of a suite file, set 'embeddings' in that file");
     }
     KVR_TRY(kvr_yaml_string(name_at, &name));
     st = kvr_find_path(&kvr_find_suite, name, c->path, path, sizeof path);
@@ -601,7 +600,7 @@ static enum kvr_status require_metric(const struct kvr_yaml_node *at, const char
         known[i] = kvr_metrics[i]->name;
     near = kvr_nearest(name, known);
     return kvr_yaml_fail(at, "unknown metric '%s'; %s%s%s", name, near ? "did you mean '" : "",
-                         near ? near : "`kvreel list metrics` lists them", near ? "'?" : "");
+                         near ? near : "`kvreel list metrics` lists all metrics", near ? "'?" : "");
 }
 
 static enum kvr_status read_metric(struct kvr_config *c, const struct kvr_yaml_node *at,
@@ -772,7 +771,8 @@ static enum kvr_status read_until(struct kvr_config *c, const struct kvr_yaml_no
     if (sscanf(text, "ci_width %lf%c%c", &c->until, &end, &more) != 2 || end != '%' ||
         !(c->until >= 0.01 && c->until <= 100))
         return kvr_yaml_fail(
-            n, "'%s': expected 'ci_width N%%' with N from 0.01 to 100, or 'decided METRIC'", text);
+            n, "until: '%s': expected 'ci_width N%%' with N from 0.01 to 100, or 'decided METRIC'",
+            text);
     c->until /= 100;
     if (!c->set.timing)
         return kvr_yaml_fail(n, "'until: ci_width' needs 'timing: true' in the sweep");

@@ -101,7 +101,10 @@ static enum kvr_status from_json(const json_t *root, const char *name, const cha
     const char *space = "vae", *type = "";
 
     if (!json_is_object(root))
-        return kvr_fail(KVR_EFORMAT, "%s: the file holds another JSON value, need an object", path);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the file must contain a JSON object (the model's configuration), but "
+                        "contains another JSON value",
+                        path);
     KVR_TRY(kvr_json_string_opt(root, path, "model_type", &type));
     if (strcmp(type, "llama") == 0)
         return kvr_fail(

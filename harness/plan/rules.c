@@ -38,7 +38,8 @@ enum kvr_status kvr_rules_read(struct kvr_rules *r, const struct kvr_yaml_node *
         capacity += n ? n->n : 0;
     }
     if (capacity > MAX_RULES)
-        return kvr_yaml_fail(root, "exclude and include have %d rules, at most %d are allowed",
+        return kvr_yaml_fail(root,
+                             "exclude and include together have %d rules, at most %d are allowed",
                              capacity, MAX_RULES);
     r->rule = calloc((size_t)capacity + 1, sizeof *r->rule);
     if (!r->rule)

@@ -230,11 +230,12 @@ static enum kvr_status read_embeddings_of(struct kvr_yaml *doc, const struct kvr
         to = &e->next;
         n++;
     }
-    return n == 0 || n == shots->n ? KVR_OK
-                                   : kvr_yaml_fail(shots,
-                                                   "prompt '%s': only %d of %d shots have "
-                                                   "embeddings; give all of them one, or none",
-                                                   p->id, n, shots->n);
+    return n == 0 || n == shots->n
+               ? KVR_OK
+               : kvr_yaml_fail(shots,
+                               "prompt '%s': only %d of %d shots have embeddings; give an "
+                               "embedding to every shot or to none",
+                               p->id, n, shots->n);
 }
 
 static enum kvr_status read_embedding(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
@@ -269,8 +270,10 @@ static enum kvr_status read_shot(const struct kvr_yaml_node *n, bool last, const
     at = kvr_yaml_get(n, "text");
     chunks = kvr_yaml_get(n, "chunks");
     if (!at || (!chunks && !last))
-        return kvr_yaml_fail(n, "the shot has no '%s'; only the last shot may omit 'chunks'",
-                             at ? "chunks" : "text");
+        return kvr_yaml_fail(
+            n, "%s",
+            at ? "the shot has no 'chunks' (its length in chunks); only the last shot may omit it"
+               : "the shot has no 'text'");
     KVR_TRY(kvr_yaml_string(at, text));
     if (chunks)
         KVR_TRY(kvr_yaml_int(chunks, 1, 100000, &x));
@@ -330,7 +333,8 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
     text = kvr_yaml_get(n, "text");
     shots = kvr_yaml_get(n, "shots");
     if (!id)
-        return kvr_yaml_fail(n, "the prompt has no 'id'");
+        return kvr_yaml_fail(
+            n, "the prompt has no 'id'; each prompt needs the keys 'id' and 'text' (or 'shots')");
     KVR_TRY(kvr_yaml_string(id, &p->id));
     KVR_TRY(check_id(id, p->id));
     if (!text && !shots)

@@ -70,7 +70,8 @@ static void write_places(FILE *to, const struct kvr_suite_list *list)
     write_head(to, list);
     for (int i = 0; i < list->n; i++) {
         snprintf(id, sizeof id, "p%04d", i + 1);
-        snprintf(text, sizeof text, "placeholder of prompt %d: list %.80s is missing", i + 1,
+        snprintf(text, sizeof text,
+                 "placeholder for prompt %d, since the text file %.80s is missing", i + 1,
                  list->name);
         write_prompt(to, i == 0, id, text);
     }

@@ -18,10 +18,11 @@ enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first)
 
     for (int i = first; i < s->n_cells - 1; i++) {
         if (strcmp(s->cell[i].label, last->label) == 0)
-            return kvr_yaml_fail(last->method->at, "method '%s' is listed twice%s", last->label,
-                                 strcmp(s->cell[i].key, last->key) == 0
-                                     ? ""
-                                     : "; give one of these two methods another label");
+            return kvr_yaml_fail(
+                last->method->at, "method '%s' is listed twice%s", last->label,
+                strcmp(s->cell[i].key, last->key) == 0
+                    ? ""
+                    : "; the two entries differ, so give one of them another 'label'");
         if (strcmp(s->cell[i].key, last->key) == 0)
             return kvr_yaml_fail(
                 last->method->at,
@@ -43,18 +44,18 @@ static enum kvr_status check_truth(const struct point *p)
     if (t->given % c->frames_per_chunk != 0 || t->given >= p->set.frames)
         return kvr_yaml_fail(
             t->given_at,
-            "prompt '%s': %d given frames of %d in all: the number of given frames must be a "
-            "multiple of %d (frames per chunk of model %s) and leave at least one chunk to "
-            "generate",
+            "prompt '%s': 'given' is %d and the rollout has %d frames; 'given' must be a multiple "
+            "of %d (frames per chunk of model %s) and leave at least one chunk to generate",
             p->prompt->id, t->given, p->set.frames, c->frames_per_chunk, p->model->name);
     if (t->n < p->set.frames)
-        return kvr_yaml_fail(
-            t->at, "prompt '%s': truth '%s' has %d frames, need at least the rollout's %d",
-            p->prompt->id, t->tensor, t->n, p->set.frames);
+        return kvr_yaml_fail(t->at,
+                             "prompt '%s': the clip '%s' of key 'truth' has %d frames, need at "
+                             "least %d (frames of the rollout)",
+                             p->prompt->id, t->tensor, t->n, p->set.frames);
     if (c->latent_is_rgb && (t->height != c->latent_h || t->width != c->latent_w))
         return kvr_yaml_fail(t->at,
-                             "prompt '%s': truth '%s' has frames of %dx%d (width x height), model "
-                             "%s makes %dx%d",
+                             "prompt '%s': the clip '%s' of key 'truth' has frames of %dx%d (width "
+                             "x height), but model %s generates frames of %dx%d",
                              p->prompt->id, t->tensor, t->width, t->height, p->model->name,
                              c->latent_w, c->latent_h);
     return KVR_OK;
@@ -70,7 +71,8 @@ static enum kvr_status check_image(const struct point *p, char *why, size_t n)
 
     if (st == KVR_EUNSUPPORTED) {
         snprintf(why, n,
-                 "model %s cannot begin with an image: kvreel has no encoder for its latents",
+                 "model %s cannot begin with an image, because kvreel cannot encode an image into "
+                 "this model's latents",
                  p->model->name);
         return KVR_OK;
     }
@@ -108,30 +110,31 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
     if (t->n < p->set.frames || p->set.frames > c->context_length)
         return kvr_yaml_fail(
             t->at,
-            "prompt '%s': frames %d, need at most %d (number of tokens in its text) "
-            "and at most %d (context length in tokens of model %s)",
+            "prompt '%s': frames %d (for a language model, the number of tokens), need at most %d "
+            "(tokens in the prompt's text) and at most %d (context length of model %s in tokens)",
             p->prompt->id, p->set.frames, t->n, c->context_length, p->model->name);
     if (kvr_text_bins(&r, p->set.frames, NULL) == 0)
         return kvr_yaml_fail(t->at,
-                             "prompt '%s': the first %d tokens (frames) of its text are fewer than "
-                             "a prefix of %d and a chunk of %d",
+                             "prompt '%s': frames %d (for a language model, the number of tokens), "
+                             "need at least the prefix of %d tokens and one chunk of %d tokens",
                              p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
     if (strcmp(p->set.kind, "probe") == 0)
-        snprintf(
-            why, n,
-            "kind probe: grouped-query attention (GQA) and causal chunks are not supported; use "
-            "kind bench, which measures the attention share (metric mass)");
+        snprintf(why, n,
+                 "kind probe: a language model cannot be probed, because it has grouped-query "
+                 "attention (GQA) and causal chunks; use kind bench, which measures the attention "
+                 "share (metric mass)");
     else if (strcmp(p->set.device, "cpu") != 0)
         snprintf(why, n,
-                 "device %s: no kernels for grouped-query attention (GQA) and causal chunks; use "
-                 "device cpu",
+                 "device %s: a language model has grouped-query attention (GQA) and causal chunks, "
+                 "for which only device cpu has kernels; use device cpu",
                  p->set.device);
     else if (strcmp(p->set.forcing, taught) != 0)
         snprintf(why, n,
-                 "forcing %s: not defined for a language model, which always reads the given text",
+                 "forcing %s: a language model always reads the prompt's text; omit forcing",
                  p->set.forcing);
     else if (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0)
-        snprintf(why, n, "schedule %s, sampler %s: a language model has no denoising steps",
+        snprintf(why, n,
+                 "schedule %s, sampler %s: a language model has no denoising steps; omit both",
                  p->set.schedule, p->set.sampler);
     else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset > 0)
         snprintf(why, n,
@@ -170,14 +173,13 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
             "window %d: trace '%s' needs a window of at least %d frames (the sink and one chunk)",
             p->set.window, p->prompt->id, i->layout.frames_per_chunk + p->set.sink);
     if (strcmp(p->set.forcing, taught) != 0)
-        snprintf(why, n,
-                 "forcing %s: not defined for a trace, which always reads the recorded chunks",
+        snprintf(why, n, "forcing %s: a trace always reads the recorded chunks; omit forcing",
                  p->set.forcing);
     else if (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0 ||
              p->set.model_steps)
         snprintf(why, n,
-                 "schedule %s, sampler %s, model_steps %d: cannot be set for a trace, because the "
-                 "forward passes are recorded",
+                 "schedule %s, sampler %s, model_steps %d: a trace replays recorded forward "
+                 "passes; omit all three",
                  p->set.schedule, p->set.sampler, p->set.model_steps);
     else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset >= 0)
         snprintf(why, n, "on_switch %s, shot_offset %d: a trace has no shots; omit both",
@@ -186,8 +188,10 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
         snprintf(why, n, "decoder %s: a trace has no latents to decode; omit decoder",
                  p->set.decoder);
     else if (strcmp(p->set.decoder_compute, "f32") != 0 || p->set.overlap_decode)
-        snprintf(why, n, "decoder_compute %s, overlap_decode %s: a trace has no latents to decode",
-                 p->set.decoder_compute, p->set.overlap_decode ? "true" : "false");
+        snprintf(
+            why, n,
+            "decoder_compute %s, overlap_decode %s: a trace has no latents to decode; omit both",
+            p->set.decoder_compute, p->set.overlap_decode ? "true" : "false");
     else if (strcmp(p->set.compute, "f32") != 0)
         snprintf(why, n, "compute %s: a trace has no linear layers; omit compute", p->set.compute);
     else if (p->set.jitter)
@@ -195,8 +199,8 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
     else if (strcmp(p->set.device, "cpu") != 0 &&
              (i->layout.causal || i->layout.n_kv_heads != i->layout.n_heads))
         snprintf(why, n,
-                 "device %s: no kernels for grouped-query attention (GQA) and causal chunks; use "
-                 "device cpu",
+                 "device %s: the trace has grouped-query attention (GQA) or causal chunks, for "
+                 "which only device cpu has kernels; use device cpu",
                  p->set.device);
     return KVR_OK;
 }
@@ -215,10 +219,11 @@ static enum kvr_status check_shots(const struct point *p)
         return kvr_yaml_fail(p->prompt->at, "prompt '%s': %s", p->prompt->id, kvr_error());
     if (shots.n > 1 && p->prompt->embedding && !p->prompt->embedding->next) {
         kvr_shot_line_free(&shots);
-        return kvr_yaml_fail(p->prompt->at,
-                             "prompt '%s': %d shots need one embedding each, or none (the model's "
-                             "text encoder then encodes them), but one was given",
-                             p->prompt->id, shots.n);
+        return kvr_yaml_fail(
+            p->prompt->at,
+            "prompt '%s': one embedding was given for %d shots; give every shot its own embedding, "
+            "or give none, so that the model's text encoder computes them",
+            p->prompt->id, shots.n);
     }
     kvr_shot_line_free(&shots);
     return KVR_OK;
@@ -231,11 +236,12 @@ static enum kvr_status check_no_video(const struct kvr_sweep *s, const struct po
 
     if (p->set.abba)
         return kvr_yaml_fail(s->config->values[KVR_SET_abba].at[0],
-                             "abba %d: needs a video model, but %s %s", p->set.abba, p->model->name,
-                             kind);
+                             "abba %d: needs a video model, but '%s' %s; omit abba", p->set.abba,
+                             p->model->name, kind);
     if (p->set.fps)
         return kvr_yaml_fail(s->config->values[KVR_SET_fps].at[0],
-                             "fps true: needs a video model, but %s %s", p->model->name, kind);
+                             "fps true: needs a video model, but '%s' %s; omit fps", p->model->name,
+                             kind);
     return KVR_OK;
 }
 
@@ -290,7 +296,8 @@ enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p
     KVR_TRY(check_truth(p));
     if (p->prompt->truth && !c->latent_is_rgb) {
         snprintf(why, n,
-                 "model %s cannot continue given frames: kvreel has no encoder for its latents",
+                 "model %s cannot continue a recorded clip (key 'truth'), because kvreel cannot "
+                 "encode frames into this model's latents",
                  p->model->name);
         return KVR_OK;
     }

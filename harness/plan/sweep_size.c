@@ -75,11 +75,11 @@ static enum kvr_status check_solving(const struct kvr_sweep *s)
     seconds = n ? n * seconds_a_budget(c) : 0;
     if (seconds <= MAX_SOLVE_S)
         return KVR_OK;
-    return kvr_fail(
-        KVR_EINVAL,
-        "%s: solving its %d budgets (`fit` and default baselines) takes about %.0f s, at most %d s "
-        "are allowed: use fewer budgets, `baselines: none`, or fewer values of frames",
-        c->path, n, seconds, MAX_SOLVE_S);
+    return kvr_fail(KVR_EINVAL,
+                    "%s: choosing the option values for its %d budgets (`fit` and default "
+                    "baselines) takes about %.0f s, at most %d s are allowed: use fewer budgets, "
+                    "`baselines: none`, or fewer values of frames",
+                    c->path, n, seconds, MAX_SOLVE_S);
 }
 
 enum kvr_status kvr_sweep_check_size(const struct kvr_sweep *s)

@@ -271,13 +271,15 @@ static enum kvr_status fill(struct kvr_table *out, const struct cost *c)
         KVR_TRY(add_row(out, c, from, to));
     }
     KVR_TRY(kvr_table_note(
-        out, "published: the 33-method study's figures for that method (MovieGen prompts, Wan 2.1 "
-             "1.3B, 165 frames, text encoder and decoder included, GPU not stated)"));
-    KVR_TRY(kvr_table_note(out, "to BF16: ratio of runtimes; with an interval, the ratio is over "
-                                "pairs of consecutive rollouts (setting abba)"));
-    return kvr_table_note(out, "predicted: bytes of the memory tags KV, META, SCRATCH and WEIGHTS; "
-                               "off by: bytes of these tags measured at the peak minus predicted "
-                               "bytes");
+        out,
+        "published: the 33-method study's figures for the same method (MovieGen prompts, Wan 2.1 "
+        "1.3B, 165 frames; with text encoder and decoder; the study does not state its GPU)"));
+    KVR_TRY(kvr_table_note(out,
+                           "to BF16: runtime divided by BF16's runtime; a ratio with an interval "
+                           "was measured in pairs of consecutive rollouts (setting abba)"));
+    return kvr_table_note(
+        out, "predicted: predicted bytes of the memory tags KV, META, SCRATCH and WEIGHTS; off by: "
+             "bytes of these tags, measured at the peak, minus predicted bytes");
 }
 
 enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path)

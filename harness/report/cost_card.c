@@ -203,18 +203,18 @@ static enum kvr_status fill(struct kvr_table *out, struct card *c)
         qsort(c->r, (size_t)c->n, sizeof *c->r, by_size);
     for (int i = 0; i < c->n; i++)
         KVR_TRY(add_row(out, c, &c->r[i]));
-    out->title = strdup("Cost on a GPU: time and peak memory of a rollout at Wan 1.3B's size with "
-                        "random weights, the transformer alone, beside published figures");
+    out->title =
+        strdup("Cost on a GPU: time and peak memory of a rollout of the transformer (Wan 1.3B's "
+               "size, random weights; no text encoder or decoder), beside published figures");
     if (!out->title)
         return kvr_fail(KVR_ENOMEM, "cost: out of memory");
     kvr_table_drop_empty(out, empty);
     KVR_TRY(kvr_table_note(
-        out,
-        "to BF16: runtime divided by the BF16 rollout's runtime in the same session and path, also "
-        "for NOISY times"));
+        out, "to BF16: runtime divided by the runtime of the BF16 rollout in the same measurement "
+             "session with the same attention path; NOISY times are included"));
     return kvr_table_note(
-        out, "published: the 33-method study's figures for that method (MovieGen prompts, 165 "
-             "frames, text encoder and decoder included, GPU not stated)");
+        out, "published: the 33-method study's figures for the same method (MovieGen prompts, 165 "
+             "frames; with text encoder and decoder; the study does not state its GPU)");
 }
 
 enum kvr_status kvr_report_cost_card(struct kvr_table **out, const char *gpu)

@@ -99,11 +99,12 @@ enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_s
     if (st == KVR_OK)
         st = add_all(*out, o, kvr_truth_metrics);
     if (st == KVR_OK)
-        st = kvr_table_note(*out,
-                            "metrics without a BF16 reference: differences to BF16 paired by "
-                            "prompt; BF16 jitter: standard deviation over a prompt's BF16 reruns "
-                            "(reruns with perturbed noise); beyond chaos: significantly different "
-                            "from these reruns, Holm-adjusted over the methods of a metric");
+        st = kvr_table_note(
+            *out,
+            "the table has metrics that need no BF16 reference; a difference is the method's value "
+            "minus BF16's, paired by prompt; BF16 jitter: standard deviation over a prompt's BF16 "
+            "reruns (with perturbed noise); beyond chaos: whether the method differs significantly "
+            "from these reruns, Holm-adjusted over the methods of a metric");
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;

@@ -294,7 +294,7 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     *extremes = about.extremes;
     snprintf(
         note, sizeof note,
-        "intervals and tie letters treat prompts as samples; telling %d methods apart needs at "
+        "intervals and tie letters treat prompts as samples; distinguishing %d methods needs at "
         "least %d prompts",
         about.most, kvr_pairs_needed(about.most * (about.most - 1) / 2, 0.95));
     if (st == KVR_OK)
@@ -312,9 +312,9 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
  * interval of the median. Fewer than 6 runtimes are too few for such an interval. */
 static enum kvr_status note_extremes(struct kvr_table *t, bool extremes)
 {
-    return extremes
-               ? kvr_table_note(t, "interval of fewer than 6 runtimes: their minimum and maximum")
-               : KVR_OK;
+    return extremes ? kvr_table_note(t, "for fewer than 6 runtimes, the interval is from their "
+                                        "minimum to their maximum")
+                    : KVR_OK;
 }
 
 static enum kvr_status make_noted(struct kvr_table **out, const char *db_path, const char *sql,

@@ -72,7 +72,7 @@ check "calls them verified" grep -q 'a.kvresult, a package, verified' one/index.
 sed 's/frames: 3/frames: 6/; s/prompts: 7/prompts: 1/; s/, RTN_INT4.*/, RTN_INT4]/' s.yaml >t.yaml
 exits 0 "a second sweep" run t.yaml --db a.db -o out -q
 exits 2 "no sweep is named" submit-result --db a.db -o b.kvresult
-says "both are listed" '2 sweeps match; choose one with --sweep: (s|t) .*(s|t) '
+says "both are listed" '2 sweeps are in the database; choose one with --sweep: (s|t) .*(s|t) '
 exits 2 "another is named" submit-result --db a.db -o b.kvresult --sweep u
 says "as well" "no sweep 'u'; the database has"
 exits 0 "one is named" submit-result --db a.db -o t.kvresult --sweep t --json
@@ -91,11 +91,11 @@ refused() { # NAME PATTERN
 repack() { (cd x && tar --format=ustar -cf ../bad.kvresult manifest.json results.db environment.json configs/*); }
 cp t.kvresult bad.kvresult
 printf 'X' | dd of=bad.kvresult bs=1 seek=20000 conv=notrunc status=none
-refused "a byte of the database" "'results.db' has sha256 .* its manifest has .*: the member was modified"
+refused "a byte of the database" "member 'results.db' of the package has sha256 .* manifest.json has .*: the member was modified"
 head -c 30000 t.kvresult >bad.kvresult
 refused "half of it" "the package ends [0-9]* bytes before the end of member 'results.db'"
 sed 's/"cells": [0-9]*/"cells": 99/' x/manifest.json >m && cp x/manifest.json m0 && cp m x/manifest.json && repack
-refused "another count" 'the checksums of results.db differ from those in its manifest'
+refused "another count" 'the checksums of results.db differ from those in manifest.json'
 cp m0 x/manifest.json
 sqlite3 x/results.db "UPDATE metric SET value = 99 WHERE name = 'psnr'"
 jq --arg h "$(sha256sum x/results.db | cut -c 1-64)" --argjson n "$(stat -c %s x/results.db)" \

@@ -88,7 +88,7 @@ printf '\377' | dd of=t.safetensors bs=1 seek=$(($(stat -c %s t.safetensors) - 4
 exits 0 "other frames of truth" "${run[@]}"
 json "are other cells; the prompt without any stays" '.ok == 2 and .skipped == 2'
 exits 2 "truth that is too short" "${run[@]}" -s frames=45
-says "names the place and both lengths" "sweep\\.yaml:6:.*'ct01' has 42 frames, need at least the rollout's 45"
+says "names the place and both lengths" "sweep\\.yaml:6:.*'ct01' of key 'truth' has 42 frames, need at least 45"
 rm t.safetensors
 exits 2 "truth that is gone" "${run[@]}"
 says "names the place and the file" 'sweep\.yaml:6:.*t\.safetensors'

@@ -467,7 +467,7 @@ START_TEST(too_long_to_solve)
     struct kvr_sweep s;
 
     ck_assert_int_eq(make(&c, &s, text, NULL, SHA), KVR_EINVAL);
-    ck_assert_msg(strstr(kvr_error(), "a.yaml: solving its 3 budgets") &&
+    ck_assert_msg(strstr(kvr_error(), "a.yaml: choosing the option values for its 3 budgets") &&
                       strstr(kvr_error(), " s, at most 600 s are allowed"),
                   "%s", kvr_error());
     ck_assert_int_eq(kvr_predictions(), before);

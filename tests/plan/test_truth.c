@@ -156,9 +156,9 @@ static const struct {
     { "given: 6", "prompt 'a' has 'given' without 'truth'" },
     { "truth: t.safetensors, given: 0", "0 is out of range, need 1..100000" },
     { "truth: t.safetensors, given: 4",
-      "of 9 in all: the number of given frames must be a multiple of 3" },
-    { "truth: t.safetensors, given: 9", "9 given frames of 9" },
-    { "truth: t.safetensors, given: 12", "12 given frames of 9" },
+      "the rollout has 9 frames; 'given' must be a multiple of 3" },
+    { "truth: t.safetensors, given: 9", "'given' is 9 and the rollout has 9 frames" },
+    { "truth: t.safetensors, given: 12", "'given' is 12 and the rollout has 9 frames" },
     { "truth: t.safetensors, given: many", "many" },
     { "truth: {file: t.safetensors, tensor: flat}, given: 6",
       "'flat': the recorded clip must be U8" },
@@ -199,7 +199,7 @@ START_TEST(truth_is_as_long_as_the_rollout)
     ck_assert_int_eq(kvr_config_read_text(&c, text, name, longer), KVR_OK);
     ck_assert_int_eq(kvr_sweep_make(&s, &c, &facts, 1), KVR_EINVAL);
     ck_assert_ptr_nonnull(
-        strstr(kvr_error(), "truth 'a' has 9 frames, need at least the rollout's 12"));
+        strstr(kvr_error(), "the clip 'a' of key 'truth' has 9 frames, need at least 12"));
     kvr_config_free(&c);
 }
 END_TEST

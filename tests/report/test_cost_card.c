@@ -244,7 +244,8 @@ START_TEST(nothing_to_draw)
     t = table();
     ck_assert_int_eq(kvr_cost_plot(t, dir, KVR_PLOT_SVG, &(struct kvr_plot_style){ 0 }, &r),
                      KVR_EINVAL);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "none of 1 rows has both a time and a peak memory"));
+    ck_assert_ptr_nonnull(
+        strstr(kvr_error(), "none of 1 measured or published methods has both a time and a peak"));
     kvr_table_close(&t);
 }
 END_TEST

@@ -225,8 +225,9 @@ enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name,
     if (st == KVR_OK && (__builtin_add_overflow(l->total, (uint64_t)x.n_bytes, &l->total) ||
                          l->total / KVR_WEIGHTS_EXPANSION > l->file_bytes))
         st = kvr_fail(KVR_EFORMAT,
-                      "%s: tensor '%s': the tensors up to this one have %" PRIu64
-                      " bytes, more than %d times the file's %" PRIu64 " bytes",
+                      "%s: tensor '%s': the tensors from the first to this one need %" PRIu64
+                      " bytes in all, more than the limit of %d times the file's size of %" PRIu64
+                      " bytes",
                       l->where, kvr_shown_string(shown, copy), l->total, KVR_WEIGHTS_EXPANSION,
                       l->file_bytes);
     if (st != KVR_OK) {

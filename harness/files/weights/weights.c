@@ -47,7 +47,7 @@ static bool is_safetensors(const unsigned char *b, size_t n)
  * identify the format. */
 static enum kvr_status refuse_unknown(const char *path, const unsigned char *b, size_t n)
 {
-    const char *what = "neither a torch (.pt, .pth), safetensors nor GGUF file";
+    const char *what = "not a torch (.pt, .pth), safetensors or GGUF file";
 
     if (n == 0)
         what = "empty";

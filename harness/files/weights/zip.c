@@ -81,8 +81,8 @@ static enum kvr_status read_end64(struct end *e, const char *where, const unsign
     if (!agrees(e->n_records, 0xffff, kvr_little_endian(p + 32, 8)) ||
         !agrees(e->dir_bytes, 0xffffffff, kvr_little_endian(p + 40, 8)) ||
         !agrees(e->dir_begin, 0xffffffff, kvr_little_endian(p + 48, 8)))
-        return refuse(where,
-                      "the ZIP64 end record and the end record of the central directory differ");
+        return refuse(where, "the ZIP64 end record and the end record differ in the number of "
+                             "records, or in the size or offset of the central directory");
     *e = (struct end){ kvr_little_endian(p + 32, 8), kvr_little_endian(p + 40, 8),
                        kvr_little_endian(p + 48, 8), at };
     return KVR_OK;
@@ -176,26 +176,28 @@ static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *wher
 
     if (r->begin > dir_begin || dir_begin - r->begin < LOCAL_BYTES ||
         !signature(bytes + r->begin, 3, 4))
-        return refuse_record(where, r,
-                             "no local header begins at byte %" PRIu64
-                             ", to which the central directory points",
-                             r->begin);
+        return refuse_record(
+            where, r,
+            "the central directory places the record's local header at byte %" PRIu64
+            ", but no local header begins there",
+            r->begin);
     p = bytes + r->begin;
     head = LOCAL_BYTES + kvr_little_endian(p + 26, 2) + kvr_little_endian(p + 28, 2);
     if (head > dir_begin - r->begin || n_data > dir_begin - r->begin - head)
         return refuse_record(where, r,
-                             "the %" PRIu64 " bytes of its data extend beyond byte %" PRIu64
+                             "the %" PRIu64
+                             " bytes of the record's data extend beyond byte %" PRIu64
                              ", where the central directory begins",
                              n_data, dir_begin);
     if (kvr_little_endian(p + 26, 2) != r->n_name ||
         memcmp(p + LOCAL_BYTES, r->name, r->n_name) != 0)
         return refuse_record(
             where, r,
-            "the name in its local header differs from this name in the central directory");
+            "the record's name in the local header differs from its name in the central directory");
     if (kvr_little_endian(p + 8, 2) != 0 ||
         (kvr_little_endian(p + 6, 2) & (FLAG_ENCRYPTED | FLAG_STRONG)))
         return refuse_record(where, r,
-                             "its local header has compression method %" PRIu64
+                             "the record's local header has compression method %" PRIu64
                              " and flags 0x%" PRIx64
                              "; need method 0 (uncompressed) and no encryption",
                              kvr_little_endian(p + 8, 2), kvr_little_endian(p + 6, 2));
@@ -234,17 +236,19 @@ static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *wher
                       " bytes, but only %" PRIu64 " are left in the directory",
                       (uint64_t)(p - bytes), *used, left);
     if (!read_extra64(r->name + r->n_name, n_extra, fields))
-        return refuse_record(where, r, "its extra field in the central directory is malformed");
+        return refuse_record(
+            where, r, "the record's entry in the central directory has a malformed extra field");
     if (flags & (FLAG_ENCRYPTED | FLAG_STRONG | FLAG_MASKED))
-        return refuse_record(where, r, "encrypted, which is not supported");
+        return refuse_record(where, r,
+                             "the record is encrypted; need an archive without encryption");
     if (method != 0)
         return refuse_record(where, r,
-                             "compression method %" PRIu64
+                             "the record has compression method %" PRIu64
                              "; need method 0 (uncompressed), as torch.save writes it",
                              method);
     if (packed != size)
         return refuse_record(where, r,
-                             "uncompressed, but its compressed size (%" PRIu64
+                             "the record is uncompressed, but its compressed size (%" PRIu64
                              " bytes) and uncompressed size (%" PRIu64 " bytes) differ",
                              packed, size);
     if (kvr_little_endian(p + 34, 2) != 0)
@@ -276,14 +280,15 @@ static enum kvr_status check_records(struct kvr_zipfile *z, const char *where,
 
         if ((uint64_t)(a->data - bytes) + a->n > b->begin)
             return refuse_record(where, b,
-                                 "begins at byte %" PRIu64
-                                 ", within the record before it, which ends at byte %" PRIu64,
+                                 "the record begins at byte %" PRIu64
+                                 ", but the record before it in the file ends at byte %" PRIu64,
                                  b->begin, (uint64_t)(a->data - bytes) + a->n);
     }
     qsort(z->records, z->n, sizeof *z->records, by_name);
     for (size_t i = 1; i < z->n; i++)
         if (by_name(&z->records[i - 1], &z->records[i]) == 0)
-            return refuse_record(where, &z->records[i], "two records have this name");
+            return refuse_record(where, &z->records[i],
+                                 "the archive has two records with this name");
     return KVR_OK;
 }
 

@@ -56,8 +56,8 @@ static enum kvr_status note_count(const struct kvr_ledger *l, struct kvr_table *
         note, sizeof note,
         "%d claims: %d hold, %d do not hold, %d are equal, %d are futile, %d are undecided "
         "(verdict `cannot be told here`); figure: mean difference over prompts, positive if it "
-        "supports the claim, with an anytime-valid interval; e-BH (false discovery rate 5 %%) over "
-        "%d tests",
+        "supports the claim, with an anytime-valid interval; the e-BH procedure over %d tests "
+        "limits the false discovery rate to 5 %%",
         l->n_claims, l->n[KVR_CLAIM_HOLDS], l->n[KVR_CLAIM_NOT], l->n[KVR_CLAIM_EQUAL],
         l->n[KVR_CLAIM_FUTILE], l->n[KVR_CLAIM_OPEN], l->n_tested);
     KVR_TRY(kvr_table_note(t, note));

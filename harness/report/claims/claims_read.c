@@ -246,8 +246,9 @@ static enum kvr_status read_card(struct kvr_claim *c, const struct kvr_yaml_node
     KVR_TRY(text_of(n, "than", "", &c->card.than));
     KVR_TRY(text_of(n, "on", "", &c->card.on));
     if (!*c->card.than == !*c->card.on)
-        return kvr_yaml_fail(n, "card (test on a GPU): need exactly one of 'than' (the row by "
-                                "which row 'of' is divided) and 'on' (a GPU's name)");
+        return kvr_yaml_fail(n,
+                             "card (test on a GPU): need exactly one of 'than' (second row: the "
+                             "value of row 'of' is divided by its value) and 'on' (a GPU's name)");
     KVR_TRY(number_of(n, "above", NAN, &c->card.bound));
     KVR_TRY(number_of(n, "below", NAN, &below));
     c->card.above = !isnan(c->card.bound);

@@ -159,7 +159,7 @@ static enum kvr_status collect(struct board *b)
     b->n_runs = kept;
     return n ? KVR_OK
              : kvr_fail(KVR_ENOTFOUND,
-                        "board: the %d databases have no cell to rank; the first is %s",
+                        "board: none of the %d databases has a cell to rank (first database: %s)",
                         b->n_sources, b->source[0].name);
 }
 
@@ -517,9 +517,10 @@ static json_t *rule_json(const struct kvr_metric *m)
         m->unit, "direction", m->direction, "level", level, "least_prompts", KVR_PAIRS_MIN, "text",
         "Methods are compared within one model, one group of settings and one machine. Methods "
         "with the same bits per element, rounded up, form a class. A rank is 1 + the number of "
-        "methods of the class that are significantly better: by the sign-flip test of paired "
-        "differences over shared prompts, Holm-adjusted over all pairs of the class, and by the "
-        "interval of the mean difference. Equal ranks are ties.");
+        "methods of the class that are significantly better. One method is significantly better "
+        "than another if two criteria agree: the sign-flip test of paired differences over shared "
+        "prompts (Holm-adjusted over all pairs of the class) and the confidence interval of the "
+        "mean difference. Equal ranks are ties.");
 }
 
 static json_t *sources_json(const struct board *b)
@@ -584,11 +585,10 @@ enum kvr_status kvr_board_write(const char *const *files, const char *dir, const
 
     *out = (struct kvr_board_result){ 0 };
     if (!b.metric || !b.metric->direction)
-        return kvr_fail(
-            KVR_EINVAL,
-            "board: '%s' is not a metric to rank by; need a metric of `kvreel list metrics` with a "
-            "better direction",
-            metric);
+        return kvr_fail(KVR_EINVAL,
+                        "board: '%s' is not a metric to rank by; need a metric for which `kvreel "
+                        "list metrics` says whether higher or lower is better",
+                        metric);
     while (files[n])
         n++;
     if (!n)

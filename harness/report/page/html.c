@@ -255,7 +255,7 @@ static enum kvr_status put_inline(struct videos *v, const char *key, const char 
     needs = ((int64_t)info.st_size + 2) / 3 * 4 + 100;
     if (needs > v->budget) {
         snprintf(why, sizeof why,
-                 "omitted: needs %lld bytes, but --cap leaves %lld for videos of the single file",
+                 "omitted: the video needs %lld bytes, but the limit of --cap leaves only %lld",
                  (long long)needs, (long long)v->budget);
         leave_out(v, &v->result->n_no_room, key, why);
         return KVR_OK;
@@ -333,10 +333,11 @@ static enum kvr_status put_video(struct videos *v, int row)
     if (v->media && is_key(key))
         KVR_TRY(has(v->media, path, &there));
     if (!there) {
-        leave_out(v, &v->result->n_gone, key,
-                  v->media ? "the sweep's folder has no such video file"
-                           : "the sweep's folder was not found (name it with `kvreel report "
-                             "--media`)");
+        leave_out(
+            v, &v->result->n_gone, key,
+            v->media
+                ? "the sweep's output folder does not contain this video file"
+                : "the sweep's output folder was not found; name it with `kvreel report --media`");
         return KVR_OK;
     }
     from = kvr_path_join(v->media, path);

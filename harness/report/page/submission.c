@@ -316,8 +316,8 @@ static enum kvr_status find_sweep(const char *db, const char *want, char id[64],
                       want ? "no sweep '" : "the database has no sweep", want ? want : "",
                       want ? "'; the database has " : "", want ? known : "");
     else if (n > 1)
-        st = kvr_fail(KVR_EINVAL, "submission: %s: %d sweeps match; choose one with --sweep: %s",
-                      db, n, known);
+        st = kvr_fail(KVR_EINVAL, "submission: %s: %d sweeps %s; choose one with --sweep: %s", db,
+                      n, want ? "match --sweep" : "are in the database", known);
     else {
         snprintf(id, 64, "%s", kvr_table_text(t, found, 0));
         snprintf(name, 128, "%s", kvr_table_text(t, found, 1));
@@ -531,10 +531,10 @@ static enum kvr_status check_member(FILE *f, const char *path, const json_t *sai
     if (to && fclose(to) != 0 && st == KVR_OK)
         st = kvr_fail(KVR_EIO, "%s: cannot be written: %s", s->db, strerror(errno));
     if (st == KVR_OK && strcmp(hex, want_hex) != 0)
-        st = kvr_fail(
-            KVR_EFORMAT,
-            "%s: '%.60s' has sha256 %.12s..., its manifest has %.12s...: the member was modified",
-            path, name, hex, want_hex);
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s: member '%.60s' of the package has sha256 %.12s..., but manifest.json "
+                      "has %.12s...: the member was modified",
+                      path, name, hex, want_hex);
     return st;
 }
 
@@ -547,7 +547,9 @@ static enum kvr_status compare_checksums(const char *path, const json_t *doc, co
         st = checksums_json(db, &is);
     if (st == KVR_OK && !json_equal(is, json_object_get(doc, "checksums")))
         st = kvr_fail(KVR_EFORMAT,
-                      "%s: the checksums of results.db differ from those in its manifest", path);
+                      "%s: the checksums of results.db differ from those in manifest.json: one of "
+                      "the two was modified",
+                      path);
     json_decref(is);
     return st == KVR_OK ? st : kvr_fail_prefix(st, "%s", kvr_path_base(path));
 }

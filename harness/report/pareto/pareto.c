@@ -43,11 +43,10 @@ static enum kvr_status query_cells(struct kvr_race *r)
                               "  AND NOT w.is_control\n"
                               "ORDER BY settings, w.is_baseline DESC, w.method");
     if (n >= sizeof sql)
-        return kvr_fail(
-            KVR_EINVAL,
-            "pareto: the query with the condition of --where has more than %d characters; shorten "
-            "the condition",
-            SQL_MAX - 1);
+        return kvr_fail(KVR_EINVAL,
+                        "pareto: the SQL query, which includes the condition of --where, has more "
+                        "than %d characters; shorten this condition",
+                        SQL_MAX - 1);
     return kvr_table_query_within(&r->rows, r->o->db_path, sql,
                                   &(struct kvr_query_limits){ .where = r->o->cells });
 }

@@ -102,7 +102,7 @@ static void explain_beyond(const struct kvr_race *r, const struct kvr_contender 
         snprintf(why, size, "%s %.4g, need at %s %.4g", b->name, c->bound_v[c->beyond],
                  b->better > 0 ? "least" : "most", b->limit);
     else
-        snprintf(why, size, "%s was not measured, need at %s %.4g", b->name,
+        snprintf(why, size, "%s was not measured; the bound is at %s %.4g", b->name,
                  b->better > 0 ? "least" : "most", b->limit);
 }
 
@@ -150,10 +150,11 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
         n += (size_t)snprintf(note + n, sizeof note - n,
                               "; %d methods outside the bounds are excluded", count[3]);
     if (r->rows && !r->o->exact && n < sizeof note)
-        n += (size_t)snprintf(note + n, sizeof note - n,
-                              "; by simultaneous 95 %% intervals over prompts; p_front: "
-                              "share of %d resamples of the prompts with the method on the front",
-                              KVR_FRONT_RESAMPLES);
+        n += (size_t)snprintf(
+            note + n, sizeof note - n,
+            "; methods are compared by simultaneous 95 %% intervals over prompts; p_front: "
+            "fraction of %d bootstrap resamples of the prompts in which the method is on the front",
+            KVR_FRONT_RESAMPLES);
     for (int k = 0; k < r->n_objectives && n < sizeof note; k++)
         if (r->objective[k].margin > 0) {
             n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %.3g%s",

@@ -183,7 +183,9 @@ static const char *codes_of(const struct figure *f, char *out, size_t size)
                 n += (size_t)snprintf(out + n, size - n, "%s%s", n ? " " : "", code);
         }
     }
-    return *out ? out : "BF16's time drifted, or the phases sum to less than 90 % of the runtime";
+    return *out ? out
+                : "the time of the BF16 rollouts drifted, or the measured phases sum to less than "
+                  "90 % of the runtime";
 }
 
 static void say_unconfirmed(struct figure *f, int most)
@@ -198,12 +200,12 @@ static void say_unconfirmed(struct figure *f, int most)
     if (sure == f->n_panel[CARD])
         return;
     list(f, 2 * sure < f->n_panel[CARD], names, sizeof names);
-    put_line(f, most, "Not confirmed: %d of %d times are NOISY (%s)%s%s.%s",
+    put_line(f, most, "Not confirmed: %d of %d times have the verdict NOISY (%s)%s%s.%s",
              f->n_panel[CARD] - sure, f->n_panel[CARD], codes_of(f, codes, sizeof codes),
              !sure                         ? ""
              : 2 * sure < f->n_panel[CARD] ? ": all but "
                                            : ": ",
-             sure ? names : "", most_n == 1 ? " Each time is of one rollout." : "");
+             sure ? names : "", most_n == 1 ? " Each time was measured in one rollout." : "");
 }
 
 /* Adds a caption line with the commit and date of each measurement session that has points. */
@@ -224,7 +226,9 @@ static void say_sessions(struct figure *f, int most)
                                   text(f->t, row, "commit"), text(f->t, row, "date"));
             break;
         }
-    put_line(f, most, "Measured: %s. The baseline is the BF16 rollout of the same session.", all);
+    put_line(f, most,
+             "Measured: %s. The baseline is the BF16 rollout of the same measurement session.",
+             all);
 }
 
 static void write_captions(struct figure *f, const struct kvr_plot_style *style)
@@ -241,7 +245,7 @@ static void write_captions(struct figure *f, const struct kvr_plot_style *style)
                               (int)(f->width / (0.68 * f->font * kvr_px_per_pt)), f->title, 2);
     put_line(f, most,
              "%s: a rollout of %s, %g latent frames%s, "
-             "window %g, the transformer alone.%s",
+             "window %g, without text encoder and decoder.%s",
              f->n_panel[STUDY] == 0 ? "Here"
              : f->narrow            ? "Above"
                                     : "Left",
@@ -249,10 +253,10 @@ static void write_captions(struct figure *f, const struct kvr_plot_style *style)
              number(f->t, f->point[0].row, "frames"), *model ? "" : " of 480x832",
              number(f->t, f->point[0].row, "window"),
              f->n_panel[STUDY] == 0 ? ""
-             : f->narrow ? " Below: the 33-method study's figures, text encoder and decoder "
-                           "included, GPU not stated."
-                         : " Right: the 33-method study's figures, text encoder and decoder "
-                           "included, GPU not stated.");
+             : f->narrow ? " Below: the 33-method study's figures, with text encoder and decoder, "
+                           "on a GPU that the study does not state."
+                         : " Right: the 33-method study's figures, with text encoder and decoder, "
+                           "on a GPU that the study does not state.");
     say_sessions(f, most);
     say_unconfirmed(f, most);
 }
@@ -565,9 +569,9 @@ enum kvr_status kvr_cost_plot(const struct kvr_table *rows, const char *out_dir,
         free(f.at);
     }
     if (st == KVR_OK && r->n_figures == 0)
-        st = kvr_fail(
-            KVR_EINVAL,
-            "plot cost: nothing to draw: none of %d rows has both a time and a peak memory",
-            rows->n_rows);
+        st = kvr_fail(KVR_EINVAL,
+                      "plot cost: nothing to draw: none of %d measured or published methods has "
+                      "both a time and a peak memory",
+                      rows->n_rows);
     return st;
 }

@@ -62,8 +62,8 @@ static enum kvr_status cannot_start(int err, const char *dir, const char *script
                                     size_t n)
 {
     snprintf(warning, n,
-             "gnuplot cannot be run (%s): the figure is not drawn; its script %s/%s and data are "
-             "written",
+             "gnuplot cannot be run (%s), so the figure was not drawn; its script %s/%s and its "
+             "data were written",
              strerror(err), dir, script);
     if (err == ENOENT || err == EACCES || err == ENOTDIR)
         return KVR_OK;
