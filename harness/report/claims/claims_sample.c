@@ -201,8 +201,8 @@ enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **
     if (!c->tested)
         snprintf(c->why, sizeof c->why, "%s",
                  strcmp(c->metric, "runtime_ratio") == 0
-                     ? "the database has no VALID runtimes of the two methods that this claim "
-                       "compares; measure them with `kvreel run configs/claims-time.yaml --jobs 1` "
+                     ? "the database has no valid runtime_ratio (the method's runtime divided by "
+                       "BF16's); measure it with `kvreel run configs/claims-time.yaml --jobs 1` "
                        "on an idle machine"
                      : "the database has no cells that this claim compares; `kvreel settle` "
                        "measures them");

@@ -60,7 +60,8 @@ const struct kvr_curves_spec kvr_curves[] = {
       .y_label = "KV and META (MiB)",
       .zero = true },
     { .name = "memory_trace",
-      .title = "Memory over the rollout by purpose (tag); the bar shows the peak",
+      .title = "Memory over the rollout by purpose (tag); the bar shows each tag at the time of "
+               "the peak",
       .sql = kvr_statement_figure_memory_trace,
       .kind = KVR_CURVES_STACK,
       .x_label = "forward pass of the model",
@@ -88,7 +89,8 @@ const struct kvr_curves_spec kvr_curves[] = {
       .x_label = "age (chunks)",
       .y_label = "relative error of V" },
     { .name = "age_recall",
-      .title = "Recall of each query's 32 keys with the largest weights, by the age of the token",
+      .title =
+          "Recall of each query's 32 keys of largest attention weight, by the age of the token",
       .sql = kvr_statement_figure_age_error,
       .with = KVR_WITH("name", "topk_recall"),
       .kind = KVR_CURVES_HEAT,
