@@ -73,7 +73,8 @@ static enum kvr_status parse_field(struct term *t, const char *word, const char 
         return kvr_fail(KVR_EINVAL, "filter '%s': unknown field '%s'; did you mean '%s'?", all,
                         word, near);
     return kvr_fail(KVR_EINVAL,
-                    "filter '%s': unknown field '%s'; need method, name, reading, family, model, "
+                    "filter '%s': unknown field '%s'; need method, name, reading (the method's "
+                    "version), family, model, "
                     "suite, prompt, text, repeat, key or a setting, such as frames",
                     all, word);
 }

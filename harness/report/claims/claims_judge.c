@@ -88,7 +88,8 @@ static enum kvr_claim_verdict verdict_of(const struct kvr_claim *c, enum kvr_reg
 static void say_open(struct kvr_claim *c, int most)
 {
     if (c->s.n < KVR_SEQUENCE_MIN) {
-        snprintf(c->why, sizeof c->why, "%d prompts, %d are needed", c->s.n, KVR_SEQUENCE_MIN);
+        snprintf(c->why, sizeof c->why, "%d prompts, %d are needed for a verdict", c->s.n,
+                 KVR_SEQUENCE_MIN);
         return;
     }
     if (isinf(c->n_needed))
@@ -97,8 +98,9 @@ static void say_open(struct kvr_claim *c, int most)
                  "decide",
                  c->s.n);
     else
-        snprintf(c->why, sizeof c->why, "%d prompts, about %.0f are needed (%d are available)",
-                 c->s.n, c->n_needed, most);
+        snprintf(c->why, sizeof c->why,
+                 "%d prompts, about %.0f are needed for a verdict (%d are available)", c->s.n,
+                 c->n_needed, most);
     if (c->n_needed > most && c->s.n >= KVR_CLAIMS_FUTILE_AFTER)
         c->verdict = KVR_CLAIM_FUTILE;
 }

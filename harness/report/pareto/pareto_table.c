@@ -139,9 +139,10 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
 
     for (int i = 0; i < r->n; i++)
         count[rank(&r->who[i])]++;
-    n = (size_t)snprintf(note, sizeof note,
-                         "%d of %d methods on the front, %d undecided, %d dominated", count[0],
-                         r->n, count[1], count[2]);
+    n = (size_t)snprintf(
+        note, sizeof note,
+        "%d of %d methods are on the Pareto front, %d are undecided, %d are dominated", count[0],
+        r->n, count[1], count[2]);
     for (int i = 0; i < r->n_bounds && n < sizeof note; i++)
         n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %s %.4g",
                               i ? "," : "; bounds:", r->bound[i].name,

@@ -268,9 +268,10 @@ static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *w
     }
     kvr_table_close(&t);
     if (!there || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.")])
-        return kvr_fail(KVR_EINVAL,
-                        "plot %s: no series of metric '%s'; the database has series of %s",
-                        spec->name, name, list);
+        return kvr_fail(
+            KVR_EINVAL,
+            "plot %s: no per-frame series of metric '%s'; the database has series of %s",
+            spec->name, name, list);
     for (int i = 0; i < 4; i++)
         with[i] = spec->with[i];
     with[1] = name; /* value of the placeholder "metric" */
