@@ -53,7 +53,7 @@ printf '\001' | dd of="runs/$(video_of "${bad[2]}")" bs=1 seek=2000 conv=notrunc
 exits 0 "the page is written" report --db page.db -o rep
 says "and says what is not there" '1 videos omitted: not found'
 says "and what is not what was measured" "2 videos omitted: their files changed after the measurement"
-check "a file that is gone is said so" grep -q "\"${bad[0]}\":\"the sweep.s folder has no such video file" rep/index.html
+check "a file that is gone is said so" grep -q "\"${bad[0]}\":\"the sweep.s output folder does not contain this video file" rep/index.html
 check "another size, too" grep -q "\"${bad[1]}\":\"not shown: the file has [0-9]* bytes, but had [0-9]* when it was measured" rep/index.html
 check "and another content" grep -q "\"${bad[2]}\":\"not shown: the file.s sha256 is [0-9a-f]*\.\.\., but was" rep/index.html
 for k in "${bad[@]}"; do check "none of them is shown" test ! -e "rep/assets/$k.mp4"; done

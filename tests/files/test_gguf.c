@@ -319,7 +319,7 @@ START_TEST(invalid_tensors_are_refused)
     one(&m, "a", UINT64_MAX, 1, 0, 0);
     refused(&m, "overflows");
     one(&m, "a", (uint64_t)1 << 40, 1, 0, 0);
-    refused(&m, "more than 8 times");
+    refused(&m, "more than the limit of 8 times");
     one(&m, "a", 33, 1, 8, 0);
     refused(&m, "elements of a quantization block");
     one(&m, "a", 256, 1, 13, 0);

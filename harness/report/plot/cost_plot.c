@@ -200,7 +200,7 @@ static void say_unconfirmed(struct figure *f, int most)
     if (sure == f->n_panel[CARD])
         return;
     list(f, 2 * sure < f->n_panel[CARD], names, sizeof names);
-    put_line(f, most, "Not confirmed: %d of %d times have the verdict NOISY (%s)%s%s.%s",
+    put_line(f, most, "Not confirmed: %d of %d times are NOISY (%s)%s%s.%s",
              f->n_panel[CARD] - sure, f->n_panel[CARD], codes_of(f, codes, sizeof codes),
              !sure                         ? ""
              : 2 * sure < f->n_panel[CARD] ? ": all but "
