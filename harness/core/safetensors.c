@@ -239,7 +239,7 @@ static enum kvr_status parse_header(struct kvr_st *f)
     if (len > HEADER_MAX)
         return kvr_fail(KVR_EFORMAT,
                         "%s: the header has %" PRIu64
-                        " bytes, at most %d are allowed (is this a safetensors file?)",
+                        " bytes, at most %d bytes are allowed (is this a safetensors file?)",
                         f->path, len, HEADER_MAX);
     if (len > f->n_bytes - LENGTH_BYTES)
         return kvr_fail(
@@ -273,7 +273,8 @@ static enum kvr_status read_table(struct kvr_st *f)
     f->entries = calloc(n + 1, sizeof *f->entries);
     f->by_name = calloc(n + 1, sizeof *f->by_name);
     if (!f->entries || !f->by_name)
-        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %zu tensors", f->path, n);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the list of %zu tensors",
+                        f->path, n);
     json_object_foreach(f->header, key, v)
     {
         struct entry *e = &f->entries[f->n_entries];

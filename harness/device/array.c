@@ -31,8 +31,10 @@ enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum k
             overflow |= __builtin_mul_overflow(n_bytes, shape[i], &n_bytes);
     }
     if (overflow)
-        return kvr_fail(KVR_EINVAL, "array: the number of bytes of shape %s of %s overflows",
-                        kvr_shape_text(shape, n_dims, text, sizeof text), kvr_dtype_name(dtype));
+        return kvr_fail(
+            KVR_EINVAL,
+            "array: the size in bytes of shape %s with elements of type %s overflows 63 bits",
+            kvr_shape_text(shape, n_dims, text, sizeof text), kvr_dtype_name(dtype));
     KVR_TRY(kvr_buf_alloc(&a->buf, dev, tag, empty ? 0 : (size_t)n_bytes));
     a->t.data = a->buf.p;
     a->t.dtype = dtype;

@@ -61,10 +61,11 @@ static enum kvr_status load(struct kvr_cudnn *c)
     KVR_CUDNN_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     if (c->GetVersion() < OLDEST)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "cuDNN: version %zu is too old, need at least %d (9.0); KVREEL_CUDNN may "
-                        "name another library",
-                        c->GetVersion(), OLDEST);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "cuDNN: version %zu is too old, need at least %d (9.0); set the environment "
+            "variable KVREEL_CUDNN to the file of a newer library",
+            c->GetVersion(), OLDEST);
     return KVR_OK;
 }
 
@@ -133,7 +134,8 @@ static enum kvr_status create(const struct kvr_cudnn *c, struct kvr_cudnn_plan *
                               kvr_cudnn_descr *out)
 {
     if (p->n_descriptors == MAX_DESCRIPTORS)
-        return kvr_fail(KVR_EINTERNAL, "cuDNN: a graph needs more than the limit of %d descriptors",
+        return kvr_fail(KVR_EINTERNAL,
+                        "cuDNN: the attention graph needs more than the limit of %d descriptors",
                         MAX_DESCRIPTORS);
     KVR_TRY(check(c, c->BackendCreateDescriptor(kind, out), "creating a descriptor"));
     p->descriptors[p->n_descriptors++] = *out;
@@ -240,7 +242,7 @@ static enum kvr_status add_product(const struct kvr_cudnn *c, struct kvr_cudnn_p
 
     KVR_TRY(create(c, p, KVR_CUDNN_MATMUL, &how));
     KVR_TRY(set_int(c, how, KVR_CUDNN_MATMUL_COMP_TYPE, KVR_CUDNN_TYPE_DATA_TYPE, KVR_CUDNN_FLOAT));
-    KVR_TRY(finalize(c, how, "defining the data type of a matrix product"));
+    KVR_TRY(finalize(c, how, "setting the data type of a matrix product of attention"));
     KVR_TRY(create(c, p, KVR_CUDNN_OPERATION_MATMUL, &d));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_MATMUL_ADESC, p->tensor[x]));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_MATMUL_BDESC, p->tensor[y]));
@@ -283,7 +285,7 @@ static enum kvr_status add_reduction(const struct kvr_cudnn *c, struct kvr_cudnn
                     mode));
     KVR_TRY(
         set_int(c, how, KVR_CUDNN_REDUCTION_COMP_TYPE, KVR_CUDNN_TYPE_DATA_TYPE, KVR_CUDNN_FLOAT));
-    KVR_TRY(finalize(c, how, "defining the data type of a reduction"));
+    KVR_TRY(finalize(c, how, "setting the data type of a softmax reduction"));
     KVR_TRY(create(c, p, KVR_CUDNN_OPERATION_REDUCTION, &d));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_REDUCTION_XDESC, p->tensor[x]));
     KVR_TRY(set_descr(c, d, KVR_CUDNN_OPERATION_REDUCTION_YDESC, p->tensor[out]));
@@ -308,7 +310,7 @@ static enum kvr_status add_graph(const struct kvr_cudnn *c, struct kvr_cudnn_pla
         set(c, p->graph, KVR_CUDNN_OPERATIONGRAPH_HANDLE, KVR_CUDNN_TYPE_HANDLE, 1, &c->handle));
     KVR_TRY(set(c, p->graph, KVR_CUDNN_OPERATIONGRAPH_OPS, KVR_CUDNN_TYPE_BACKEND_DESCRIPTOR,
                 p->n_operations, p->operations));
-    return finalize(c, p->graph, "building the graph of attention");
+    return finalize(c, p->graph, "building the attention graph");
 }
 
 /* ---- the plan ---------------------------------------------------------------------------- */
@@ -326,7 +328,7 @@ static enum kvr_status build(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p
     return check(c,
                  c->BackendGetAttribute(p->plan, KVR_CUDNN_EXECUTION_PLAN_WORKSPACE_SIZE,
                                         KVR_CUDNN_TYPE_INT64, 1, &n, &p->bytes),
-                 "reading the size of a kernel's workspace");
+                 "querying the workspace size of an attention kernel");
 }
 
 /* Selects the first engine configuration of a heuristic mode that can be built. cuDNN sorts the
@@ -335,7 +337,7 @@ static enum kvr_status choose(const struct kvr_cudnn *c, struct kvr_cudnn_plan *
 {
     kvr_cudnn_descr heuristics, configs[MAX_CONFIGS];
     enum kvr_status st =
-        kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the library has no kernel for this graph of attention");
+        kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the library has no kernel for this attention graph");
     int64_t n = 0;
 
     KVR_TRY(create(c, p, KVR_CUDNN_ENGINEHEUR, &heuristics));
@@ -468,7 +470,7 @@ static enum kvr_status fill_pack(const struct kvr_cudnn *c, kvr_cudnn_descr pack
     KVR_TRY(
         set(c, pack, KVR_CUDNN_VARIANT_PACK_DATA_POINTERS, KVR_CUDNN_TYPE_VOID_PTR, 5, pointers));
     KVR_TRY(set(c, pack, KVR_CUDNN_VARIANT_PACK_WORKSPACE, KVR_CUDNN_TYPE_VOID_PTR, 1, &workspace));
-    return finalize(c, pack, "passing the pointers of the tensors");
+    return finalize(c, pack, "passing the tensors' pointers to an attention kernel");
 }
 
 enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_plan *p, const void *q,

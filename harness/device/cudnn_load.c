@@ -35,11 +35,12 @@ static enum kvr_status load_any(void **library)
 
     for (int i = 0; i < N_NAMES && st == KVR_EUNSUPPORTED; i++)
         st = load_named(library, names[i]);
-    return st == KVR_EUNSUPPORTED ? kvr_fail(st,
-                                             "cuDNN: none of %s, %s, %s can be loaded; "
-                                             "KVREEL_CUDNN can name the library's file",
-                                             names[0], names[1], names[2])
-                                  : st;
+    return st == KVR_EUNSUPPORTED
+               ? kvr_fail(st,
+                          "cuDNN: none of %s, %s, %s can be loaded; set the "
+                          "environment variable KVREEL_CUDNN to the library's file",
+                          names[0], names[1], names[2])
+               : st;
 }
 
 const char *kvr_cudnn_nvrtc(void)
@@ -121,8 +122,8 @@ static enum kvr_status load_named_library(void **library)
     kvr_cudnn_unload(library);
     return kvr_fail(
         KVR_EUNSUPPORTED,
-        "cuDNN: the kernels are emulated on the CPU, but KVREEL_CUDNN=%s names a library that "
-        "needs a GPU",
+        "cuDNN: the kernels are emulated on the CPU, but the library KVREEL_CUDNN=%s needs a GPU; "
+        "unset KVREEL_CUDNN",
         env);
 }
 

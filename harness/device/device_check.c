@@ -81,7 +81,8 @@ const char *kvr_device_archs(const char *archs, char *buf, size_t n)
 enum kvr_status kvr_device_too_small(const char *device, size_t asked, size_t free_bytes,
                                      size_t total_bytes)
 {
-    return kvr_fail(KVR_ENOMEM,
-                    "device %s: out of memory: %zu bytes requested, %zu of %zu free bytes", device,
-                    asked, free_bytes, total_bytes);
+    return kvr_fail(
+        KVR_ENOMEM,
+        "device %s: out of memory: %zu bytes requested, but only %zu of %zu bytes are free", device,
+        asked, free_bytes, total_bytes);
 }

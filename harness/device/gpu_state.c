@@ -188,7 +188,7 @@ bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, 
     if (!own)
         snprintf(why, n, "NVML: process %d is not among the GPU's %u processes", pid, count);
     else if (own->used_bytes == ~0ull)
-        snprintf(why, n, "NVML: the driver does not report the memory of single processes");
+        snprintf(why, n, "NVML: the driver does not report the memory that each process uses");
     else
         *bytes = (int64_t)own->used_bytes;
     return *bytes > 0;

@@ -79,14 +79,16 @@ enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum k
             n_bytes, kvr_mem_tag_name(tag));
     if (dev->limit_bytes > 0 && (live > dev->limit_bytes || n_bytes > dev->limit_bytes - live)) {
         dev->over_limit = true;
-        return kvr_fail(KVR_ENOMEM,
-                        "memory: allocation of %zu bytes for %s with %zu bytes in use would exceed "
-                        "the limit of %zu bytes",
-                        n_bytes, kvr_mem_tag_name(tag), live, dev->limit_bytes);
+        return kvr_fail(
+            KVR_ENOMEM,
+            "memory: allocating %zu bytes for %s, while %zu bytes are in use, would exceed "
+            "the limit of %zu bytes",
+            n_bytes, kvr_mem_tag_name(tag), live, dev->limit_bytes);
     }
     if (dev->kind->alloc(dev, &p, n_bytes) != KVR_OK)
-        return kvr_fail_prefix(KVR_ENOMEM, "memory: %s (%zu bytes in use)", kvr_mem_tag_name(tag),
-                               live);
+        return kvr_fail_prefix(KVR_ENOMEM,
+                               "memory: cannot allocate memory for %s (%zu bytes in use)",
+                               kvr_mem_tag_name(tag), live);
     *b = (struct kvr_buf){ .p = p, .n_bytes = n_bytes, .dev = dev, .tag = tag };
     account(&dev->stats, tag, n_bytes);
     return KVR_OK;

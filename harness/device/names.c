@@ -118,11 +118,11 @@ enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out)
         return kvr_fail(KVR_EIO, "device %s: cannot start the process that tests this device: %s",
                         name, strerror(failure));
     if (n != (ssize_t)sizeof a)
-        return kvr_fail(
-            KVR_EIO,
-            "device %s: the process that tested this device exited without a result (%s %d)", name,
-            WIFSIGNALED(status) ? "signal" : "exit status",
-            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        return kvr_fail(KVR_EIO,
+                        "device %s: the process that tests this device ended before it reported a "
+                        "result (%s %d)",
+                        name, WIFSIGNALED(status) ? "signal" : "exit status",
+                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     if (a.st != KVR_OK)
         return kvr_fail(a.st, "%s", a.error);
     *out = a.words;

@@ -130,7 +130,8 @@ enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns)
     KVR_TRY(kvr_dev_sync(p->dev));
     if (settle(p, p->n_pending) != KVR_OK)
         return kvr_fail(
-            p->failed, "device timing: the device could not measure how long a phase of work took");
+            p->failed,
+            "device timing: reading the GPU events that time a phase of the rollout failed");
     for (int i = 0; i < p->n; i++)
         ns[i] = p->phase[i].ns;
     return KVR_OK;

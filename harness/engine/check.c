@@ -281,7 +281,8 @@ static enum kvr_status check_loop(struct kvr_checker *k)
     KVR_TRY(kvr_st_get(k->file, "noise", &noise));
     if (kvr_tensor_count(&noise) < k->chunk_elems || kvr_tensor_count(&noise) % k->chunk_elems)
         return kvr_fail(
-            KVR_EFORMAT, "%s: tensor 'noise' has %lld values, need a multiple of %lld (one chunk)",
+            KVR_EFORMAT,
+            "%s: tensor 'noise' has %lld values, need a multiple of %lld (the values of one chunk)",
             kvr_st_path(k->file), (long long)kvr_tensor_count(&noise), (long long)k->chunk_elems);
     base.n_chunks = (int)(kvr_tensor_count(&noise) / k->chunk_elems);
     KVR_TRY(kvr_checker_input(k, "noise", base.n_chunks * k->chunk_elems, &base.noise));

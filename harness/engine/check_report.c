@@ -73,7 +73,8 @@ enum kvr_status kvr_check_compare(struct kvr_check_report *r, const char *name, 
         return no_memory(name);
     e->status = KVR_CHECK_FAIL;
     if (kvr_tensor_count(golden) != n) {
-        snprintf(e->note, sizeof e->note, "recorded %lld values, computed %lld",
+        snprintf(e->note, sizeof e->note,
+                 "the recorded tensor has %lld values, the computed one %lld",
                  (long long)kvr_tensor_count(golden), (long long)n);
         return KVR_OK;
     }

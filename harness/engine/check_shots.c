@@ -44,7 +44,7 @@ static enum kvr_status forward_input(struct kvr_checker *k, const struct forward
         return kvr_fail(
             KVR_EFORMAT,
             "%s: tensor 'noise' has %lld elements of type %s, need F32 and at least %lld "
-            "elements (%d chunks)",
+            "elements for %d chunks",
             kvr_st_path(k->file), (long long)kvr_tensor_count(&noise), kvr_dtype_name(noise.dtype),
             (long long)((f->chunk + 1) * k->chunk_elems), f->chunk + 1);
     *x = (const float *)noise.data + f->chunk * k->chunk_elems;
@@ -143,11 +143,12 @@ static enum kvr_status given_noise(void *ctx, int chunk, int step, int frame0, i
     const struct loop *l = ctx;
 
     if (step >= 0)
-        return kvr_fail(KVR_EINVAL,
-                        "check: chunk %d needs noise between denoising steps, but the recorded "
-                        "tensors contain only initial noise; record a model with the UniPC "
-                        "sampler, which adds none",
-                        chunk);
+        return kvr_fail(
+            KVR_EINVAL,
+            "check: chunk %d needs noise between denoising steps, but the recorded "
+            "tensors contain only initial noise; use the UniPC sampler for the recording, "
+            "which adds no noise between steps",
+            chunk);
     memcpy(dst, l->noise + frame0 * frame_elems, (size_t)(n_frames * frame_elems) * sizeof *dst);
     return KVR_OK;
 }
@@ -258,7 +259,7 @@ static enum kvr_status run_loops(struct kvr_checker *k)
     if (noise.dtype != KVR_F32 || n < k->chunk_elems || n % k->chunk_elems)
         return kvr_fail(KVR_EFORMAT,
                         "%s: tensor 'noise' has %lld values of type %s, need F32 and a positive "
-                        "multiple of %lld values (one chunk)",
+                        "multiple of %lld, the number of values of one chunk",
                         kvr_st_path(k->file), (long long)n, kvr_dtype_name(noise.dtype),
                         (long long)k->chunk_elems);
     base.noise = noise.data;
@@ -346,8 +347,9 @@ enum kvr_status kvr_check_lora(struct kvr_checker *k)
         }
     }
     if (st == KVR_OK && !kvr_path_exists(path))
-        st = kvr_check_note(k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
-                            "golden.safetensors, which has this check's input a.x, is missing");
+        st = kvr_check_note(
+            k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
+            "file golden.safetensors is missing, whose tensor a.x is the input of this check");
     else if (st == KVR_OK && !lora)
         st = kvr_check_note(k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
                             "neither lora.pt nor lora.safetensors is in the folder");

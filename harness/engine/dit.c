@@ -512,19 +512,21 @@ static enum kvr_status reuse_skip(struct kvr_dit *d, const struct kvr_rows *r,
 static enum kvr_status check_pass(const struct kvr_dit *d, const struct kvr_pass *pass)
 {
     if (pass->n_frames != d->c->frames_per_chunk)
-        return kvr_fail(KVR_EINVAL,
-                        "dit: a forward pass has %d frames, need %d (one chunk of the model)",
-                        pass->n_frames, d->c->frames_per_chunk);
+        return kvr_fail(
+            KVR_EINVAL,
+            "dit: a forward pass over %d latent frames was requested, need %d (one chunk)",
+            pass->n_frames, d->c->frames_per_chunk);
     if (pass->frame0 < 0 || !(pass->shift >= 0) ||
         pass->frame0 + pass->shift > MAX_FRAMES - pass->n_frames)
-        return kvr_fail(KVR_EINVAL,
-                        "dit: latent frames %d..%d, shifted by %g frames for the shot, have RoPE "
-                        "positions %g..%g, need 0..%d",
-                        pass->frame0, pass->frame0 + pass->n_frames - 1, pass->shift,
-                        pass->frame0 + pass->shift, pass->frame0 + pass->n_frames - 1 + pass->shift,
-                        MAX_FRAMES - 1);
+        return kvr_fail(
+            KVR_EINVAL,
+            "dit: latent frames %d..%d, shifted by the shot's offset of %g, would have RoPE "
+            "positions %g..%g, need 0..%d: generate fewer frames",
+            pass->frame0, pass->frame0 + pass->n_frames - 1, pass->shift,
+            pass->frame0 + pass->shift, pass->frame0 + pass->n_frames - 1 + pass->shift,
+            MAX_FRAMES - 1);
     if (!d->has_prompt)
-        return kvr_fail(KVR_EINVAL, "dit: a prompt must be set before the first forward pass");
+        return kvr_fail(KVR_EINVAL, "dit: a forward pass was requested before a prompt was set");
     return KVR_OK;
 }
 

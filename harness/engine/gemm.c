@@ -39,7 +39,8 @@ enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev, enu
 
     *out = NULL;
     if (compute != KVR_F32 && compute != KVR_BF16)
-        return kvr_fail(KVR_EINVAL, "gemm: the compute type is %s, need F32 or BF16",
+        return kvr_fail(KVR_EINVAL,
+                        "gemm: matrix products in type %s were requested, need F32 or BF16",
                         kvr_dtype_name(compute));
     KVR_TRY(kind->open(out, dev, compute));
     (*out)->kind = kind;
@@ -82,8 +83,10 @@ const char *kvr_gemm_library(const struct kvr_gemm *g)
 static enum kvr_status check_layer(int n, int k)
 {
     if (n < 1 || k < 1)
-        return kvr_fail(KVR_EINVAL,
-                        "gemm: a linear layer of %d x %d was given, need at least 1 x 1", n, k);
+        return kvr_fail(
+            KVR_EINVAL,
+            "gemm: a linear layer with a weight of %d x %d was requested, need at least 1 x 1", n,
+            k);
     return KVR_OK;
 }
 

@@ -290,7 +290,8 @@ static enum kvr_status prim_get(struct gemm *g, int64_t m, int n, int k, int ld_
         struct prim **grown = realloc(g->prims, (size_t)cap * sizeof(struct prim *));
 
         if (!grown)
-            return kvr_fail(KVR_ENOMEM, "gemm: out of memory while allocating %d primitives", cap);
+            return kvr_fail(KVR_ENOMEM, "gemm: out of memory while allocating %d oneDNN primitives",
+                            cap);
         g->prims = grown;
         g->cap_prims = cap;
     }
@@ -571,8 +572,8 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
         threads_back(n_threads);
     if (bad)
         return kvr_fail(bad & 2 ? KVR_ENOMEM : KVR_EINTERNAL,
-                        "gemm: oneDNN%s failed in a matrix product of %lld x %d x %d",
-                        bad & 2 ? ", out of memory," : "", (long long)m, l[0]->n, l[0]->k);
+                        "gemm: oneDNN failed in a matrix product of M x N x K = %lld x %d x %d%s",
+                        (long long)m, l[0]->n, l[0]->k, bad & 2 ? ": out of memory" : "");
     return KVR_OK;
 }
 

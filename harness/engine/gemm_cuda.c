@@ -319,10 +319,10 @@ static enum kvr_status run_trial_fused(const struct trial *t)
 
     KVR_TRY(run_fused(&t->g->base, t->m, &how, 1, &t->l, &y, &done));
     return done ? KVR_OK
-                : kvr_fail(
-                      KVR_EUNSUPPORTED,
-                      "gemm: the device has no fused kernel for a matrix product of %lld x %d x %d",
-                      (long long)t->m, t->l->n, t->l->k);
+                : kvr_fail(KVR_EUNSUPPORTED,
+                           "gemm: the GPU has no fused kernel for a matrix product of M x N x K = "
+                           "%lld x %d x %d",
+                           (long long)t->m, t->l->n, t->l->k);
 }
 
 static enum kvr_status run_trial(const struct trial *t)
@@ -489,7 +489,9 @@ static enum kvr_status grow(struct gemm *g)
         return KVR_OK;
     grown = realloc(g->shapes, (size_t)cap * sizeof *grown);
     if (!grown)
-        return kvr_fail(KVR_ENOMEM, "gemm: out of memory while allocating %d shapes", cap);
+        return kvr_fail(KVR_ENOMEM,
+                        "gemm: out of memory while allocating the list of %d matrix product shapes",
+                        cap);
     g->shapes = grown;
     g->cap_shapes = cap;
     return KVR_OK;

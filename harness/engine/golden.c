@@ -72,7 +72,7 @@ static enum kvr_status fail_mismatch(const struct golden *g, const char *name,
 {
     char have[96];
 
-    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' is %s %s, this model needs %s %s",
+    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has type %s and shape %s, this model needs %s %s",
                     kvr_st_path(g->k.file), name, kvr_dtype_name(t->dtype),
                     kvr_shape_text(t->shape, t->n_dims, have, sizeof have), kvr_dtype_name(type),
                     want);

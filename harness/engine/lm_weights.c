@@ -185,9 +185,10 @@ static enum kvr_status load(struct loader *l)
     for (int i = 0; i < w->n_layers; i++)
         KVR_TRY(load_block(l, i));
     if (l->n_used != count)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: the file has %d tensors, a model of this architecture has %d",
-                        kvr_weights_path(w->file), count, l->n_used);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: the file has %d tensors, but kvreel's llama model uses only %d of them",
+            kvr_weights_path(w->file), count, l->n_used);
     return KVR_OK;
 }
 

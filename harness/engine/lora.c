@@ -143,11 +143,12 @@ static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
         if (!rank)
             rank = (int)p->half[A]->shape[0];
         if (p->half[A]->shape[0] != rank || p->half[B]->shape[1] != rank)
-            return kvr_fail(KVR_EFORMAT,
-                            "%s: LoRA factor '%s' has rank %lld and its partner lora_B rank %lld, "
-                            "need %d (lora.rank in config.json, else the first pair's rank)",
-                            path, p->half[A]->name, (long long)p->half[A]->shape[0],
-                            (long long)p->half[B]->shape[1], rank);
+            return kvr_fail(
+                KVR_EFORMAT,
+                "%s: LoRA factor '%s' has rank %lld and its lora_B factor has rank %lld, "
+                "need %d (lora.rank in config.json or, without it, the first pair's rank)",
+                path, p->half[A]->name, (long long)p->half[A]->shape[0],
+                (long long)p->half[B]->shape[1], rank);
     }
     a->rank = rank;
     return KVR_OK;
@@ -227,11 +228,11 @@ enum kvr_status kvr_lora_merge(struct kvr_lora *a, const char *name, int64_t n, 
         return KVR_OK;
     p->used = true;
     if (p->half[A]->shape[1] != k || p->half[B]->shape[0] != n)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s: LoRA pair '%s' adapts a weight of %lld x %lld, the model's weight is %lld x %lld",
-            kvr_weights_path(a->file), name, (long long)p->half[B]->shape[0],
-            (long long)p->half[A]->shape[1], (long long)n, (long long)k);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: LoRA pair '%s' fits a weight of %lld x %lld, but the model's weight "
+                        "is %lld x %lld",
+                        kvr_weights_path(a->file), name, (long long)p->half[B]->shape[0],
+                        (long long)p->half[A]->shape[1], (long long)n, (long long)k);
     for (int h = 0; h < HALVES && st == KVR_OK && w; h++) {
         x[h] = malloc((size_t)p->half[h]->n * sizeof *x[h]);
         st = x[h] ? kvr_weight_f32(p->half[h], 0, p->half[h]->n, x[h])

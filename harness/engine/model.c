@@ -422,7 +422,8 @@ static enum kvr_status fail_none(const char *dir, const char *what, const char *
 
     for (int i = 0; names[i] && n < (int)sizeof list; i++)
         n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", i ? ", " : "", names[i]);
-    return kvr_fail(KVR_ENOTFOUND, "%s: %sfound none of the files %s", dir, what, list);
+    return kvr_fail(KVR_ENOTFOUND, "%s: %sneed one of the files %s; none was found", dir, what,
+                    list);
 }
 
 /* Finds the paths of a model's files. If `may_lack`, the weights may be missing. */
@@ -445,7 +446,7 @@ static enum kvr_status find_lora(struct paths *p, const char *dir, const struct 
     if (use->lora && (c->random_weights || c->is_lm))
         return kvr_fail(KVR_EINVAL,
                         "%s: adapter %s: a LoRA adapter needs a video model with trained weights; "
-                        "these weights are %s",
+                        "this model's weights are %s",
                         dir, use->lora, c->is_lm ? "a language model's" : "random");
     if (!use->lora && !c->lora.file)
         return KVR_OK;
@@ -489,8 +490,8 @@ static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
         KVR_TRY(first_there(dir, names, NULL, &m->vae));
     else if (use->decoder != KVR_DECODER_VAE)
         return kvr_fail(KVR_EINVAL,
-                        "%s: decoder %s decodes only latents of Wan's VAE, but this model "
-                        "generates no such latents or has random weights",
+                        "%s: decoder %s supports only models with trained weights that generate "
+                        "latents of Wan's VAE",
                         dir, kvr_decoder_names[use->decoder]);
     else if (use->decoder_compute != KVR_F32 && !m->config.random_weights)
         return kvr_fail(KVR_EINVAL,
@@ -589,7 +590,7 @@ static enum kvr_status cut_number(const char *dir, const char *what, bool random
     if (wanted == 0 || wanted == *n)
         return KVR_OK;
     if (wanted < 0 || wanted > *n)
-        return kvr_fail(KVR_EINVAL, "%s: the first %d %s were requested, the model has %d", dir,
+        return kvr_fail(KVR_EINVAL, "%s: the first %d %s were requested, but the model has %d", dir,
                         wanted, what, *n);
     if (!random)
         return kvr_fail(KVR_EINVAL,

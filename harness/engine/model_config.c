@@ -147,16 +147,14 @@ static enum kvr_status read_patch(const struct reader *r, struct kvr_model_confi
     for (int i = 0; i < 3; i++)
         KVR_TRY(whole_at(r, "patch_size", v, i, 1, 64, &patch[i]));
     if (patch[0] != 1)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: patch_size spans %g latent frames; only 1 is supported", r->path,
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: patch_size[0] is %g latent frames, need 1", r->path,
                         patch[0]);
     c->patch_h = (int)patch[1];
     c->patch_w = (int)patch[2];
     if (c->latent_h % c->patch_h || c->latent_w % c->patch_w)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s: patch_size %d x %d does not divide the latent's %d x %d (height x width)", r->path,
-            c->patch_h, c->patch_w, c->latent_h, c->latent_w);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: patch_size %d x %d must divide the latent height and width, %d x %d",
+                        r->path, c->patch_h, c->patch_w, c->latent_h, c->latent_w);
     return KVR_OK;
 }
 
@@ -227,11 +225,12 @@ static enum kvr_status read_latents(const struct reader *r, struct kvr_model_con
                         r->path, c->window_frames, c->frames_per_chunk);
     KVR_TRY(kvr_json_int_in_opt(r->root, r->path, "sink_frames", 0, 1024, &c->sink_frames));
     if (c->window_frames && c->sink_frames > c->window_frames - c->frames_per_chunk)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: sink_frames is %d; a window of %d frames minus a chunk of %d allows a "
-                        "sink of at most %d",
-                        r->path, c->sink_frames, c->window_frames, c->frames_per_chunk,
-                        c->window_frames - c->frames_per_chunk);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: sink_frames is %d, but a window of %d frames and a chunk of %d frames leave "
+            "room for at most %d sink frames",
+            r->path, c->sink_frames, c->window_frames, c->frames_per_chunk,
+            c->window_frames - c->frames_per_chunk);
     if (has(r, "multi_shot_rope_offset"))
         KVR_TRY(real_in(r, "multi_shot_rope_offset", 0, 1024, &c->shot_offset));
     return KVR_OK;
@@ -248,7 +247,8 @@ static enum kvr_status read_vocabulary(const struct reader *r, struct kvr_model_
     n = json_array_size(v);
     c->vocabulary = calloc(n, sizeof *c->vocabulary);
     if (!c->vocabulary)
-        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %zu words", r->path, n);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating a vocabulary of %zu words",
+                        r->path, n);
     for (size_t i = 0; i < n; i++) {
         const json_t *word = json_array_get(v, i);
 
@@ -256,7 +256,9 @@ static enum kvr_status read_vocabulary(const struct reader *r, struct kvr_model_
             return kvr_fail(KVR_EFORMAT, "%s: vocabulary[%zu] is not a string", r->path, i);
         c->vocabulary[i] = strdup(json_string_value(word));
         if (!c->vocabulary[i])
-            return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %zu words", r->path, n);
+            return kvr_fail(KVR_ENOMEM,
+                            "%s: out of memory while allocating a vocabulary of %zu words", r->path,
+                            n);
         c->n_vocabulary = (int)i + 1;
     }
     return KVR_OK;
@@ -281,8 +283,8 @@ static enum kvr_status read_weights(const struct reader *r, struct kvr_model_con
     if (c->n_vocabulary)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "%s: a model with random weights gets random prompt embeddings; remove its vocabulary, "
-            "or give it trained weights",
+            "%s: a model with random weights gets random prompt embeddings; remove key vocabulary, "
+            "or remove key weights and add files of trained weights",
             r->path);
     c->random_weights = true;
     c->weights_seed = (uint64_t)seed;
@@ -306,7 +308,7 @@ static enum kvr_status read_lm_file(const struct reader *r, struct kvr_model_con
     KVR_TRY(kvr_json_string_opt(weights, r->path, "fetch", &fetch));
     if (strchr(file, '/') || !file[0])
         return kvr_fail(KVR_EFORMAT,
-                        "%s: weights.gguf '%s': must be the name of a file in this folder", r->path,
+                        "%s: weights.gguf is '%s', need the name of a file in this folder", r->path,
                         file);
     KVR_TRY(keep_text(file, &c->gguf));
     return fetch ? keep_text(fetch, &c->fetch) : KVR_OK;
@@ -333,7 +335,7 @@ static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config
         return KVR_OK;
     if (strchr(file, '/') || !file[0])
         return kvr_fail(KVR_EFORMAT,
-                        "%s: lora.file '%s': must be the name of a file in this folder", r->path,
+                        "%s: lora.file is '%s', need the name of a file in this folder", r->path,
                         file);
     if (c->random_weights)
         return kvr_fail(KVR_EUNSUPPORTED,

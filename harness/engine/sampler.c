@@ -101,7 +101,7 @@ static enum kvr_status check_finite(const struct run *r, const struct kvr_pass *
         i++;
     return kvr_fail(KVR_ENAN,
                     "sampler: chunk %d step %d: frame %lld: the network's output is not finite "
-                    "(%g at value %lld of the frame)",
+                    "(%g at element %lld of the frame)",
                     pass->chunk, pass->index, (long long)(pass->frame0 + i / r->frame_elems),
                     (double)x0[i], (long long)(i % r->frame_elems));
 }
@@ -395,13 +395,13 @@ enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_fra
     if (hooks &&
         (hooks->n_given < 0 || hooks->n_given > n_frames || hooks->n_given % r.c->frames_per_chunk))
         return kvr_fail(KVR_EINVAL,
-                        "sampler: %d given frames of %d in all: the number of given frames must be "
+                        "sampler: %d of %d frames are given; the number of given frames must be "
                         "a multiple of %d (one chunk)",
                         hooks->n_given, n_frames, r.c->frames_per_chunk);
     if (hooks && hooks->first && hooks->n_given)
         return kvr_fail(KVR_EINVAL,
-                        "sampler: both a first frame (image) and %d given frames were passed; use "
-                        "one of the two",
+                        "sampler: a first frame (an image) and %d given frames were passed; use "
+                        "only one of the two",
                         hooks->n_given);
     r.n = r.frame_elems * r.c->frames_per_chunk;
     kvr_schedule_make(&r.schedule, r.c);

@@ -195,11 +195,12 @@ enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name
         n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", i ? ", " : "",
                       kvr_schedule_names[i]);
     if (!parse_list(name, &list))
-        return kvr_fail(KVR_EINVAL,
-                        "schedule '%s': need a named schedule (%s), or 1..%d decreasing timesteps "
-                        "of at most 1000 (1000-750-500-250), with an optional timestep shift "
-                        "(5:1000-750-500-250)",
-                        name, names, KVR_MAX_STEPS);
+        return kvr_fail(
+            KVR_EINVAL,
+            "schedule '%s': need a name (%s), or 1..%d decreasing timesteps of at most 1000, "
+            "as in 1000-750-500-250, or a timestep shift before them, as in "
+            "5:1000-750-500-250",
+            name, names, KVR_MAX_STEPS);
     list.shift = list.shift > 0 ? list.shift : c->timestep_shift;
     put(c, &list);
     return KVR_OK;

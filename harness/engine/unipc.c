@@ -128,9 +128,10 @@ enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name)
                         name);
     if (strcmp(name, kvr_sampler_names[1 + KVR_SAMPLER_RENOISE]) == 0) {
         if (c->steps[0] == 0)
-            return kvr_fail(KVR_EUNSUPPORTED,
-                            "sampler renoise: the model's config.json lists no denoising_steps; "
-                            "give them, as in schedule: 5:1000-750-500-250");
+            return kvr_fail(
+                KVR_EUNSUPPORTED,
+                "sampler renoise needs denoising timesteps, but the model's config.json has no "
+                "denoising_steps; set key schedule, as in 5:1000-750-500-250");
         c->sampler = KVR_SAMPLER_RENOISE;
         return KVR_OK;
     }

@@ -159,7 +159,7 @@ if emulates "an emulated device"; then
         --set device=emulated
     check "is an outcome of its own" test \
         "$(sql d.db "SELECT count(*) FROM cell WHERE outcome = 'OOM_DEVICE' AND reason GLOB \
-           '*bytes requested, * of 1000 free*' AND backend = 'emulated'")" -eq 2
+           '*bytes requested, but only * of 1000 bytes are free*' AND backend = 'emulated'")" -eq 2
     check "the session names the device" test "$(sql d.db 'SELECT driver FROM session')" = 'emulated device'
     check "and why nobody tells of its clocks" test \
         "$(sql d.db "SELECT count(*) FROM about WHERE name = 'nvml' AND value GLOB 'no NVML: *none.so*'")" -eq 1

@@ -144,7 +144,7 @@ exits 0 "its file" model check "$work/little/taew2_1.pth" --json
 json "is known" '.kind == "taehv" and (.missing | length) == 0'
 sed "s|^model: .*|model: nano|" "$work/little.yaml" >"$work/rgb.yaml"
 exits 2 "a model whose latents are pixels" run "$work/rgb.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv
-says "has nothing to decode" "decoder taehv decodes only latents of Wan's VAE"
+says "has nothing to decode" "decoder taehv supports only models with trained weights that generate latents of Wan's VAE"
 
 # A pack gives the same frames as the prompt's text, without a text encoder.
 mkdir "$work/bare"

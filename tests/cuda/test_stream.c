@@ -109,7 +109,8 @@ START_TEST(a_full_device_says_so)
     unsetenv("KVREEL_EMULATED_BYTES");
     a = device(s, 600);
     ck_assert(!kvr_stream_was_full(s));
-    expect(kvr_device_alloc(s, &b, 401), KVR_ENOMEM, "401 bytes requested, 400 of 1000 free");
+    expect(kvr_device_alloc(s, &b, 401), KVR_ENOMEM,
+           "401 bytes requested, but only 400 of 1000 bytes are free");
     ck_assert_ptr_null(b);
     ck_assert(kvr_stream_was_full(s));
     b = device(s, 400);

@@ -268,7 +268,7 @@ START_TEST(why_there_is_none)
     ck_assert_ptr_null(p);
     name_library("tests/plugins/fake_cudnn.so", "no proposals");
     ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "no kernel for this graph"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "no kernel for this attention graph"));
     ck_assert_ptr_nonnull(strstr(kvr_error(), "cuDNN's log: Reason: no engine takes it"));
     ck_assert_ptr_null(strstr(kvr_error(), "function called"));
     /* The library writes its log itself. */

@@ -185,7 +185,7 @@ START_TEST(no_such_decoder)
 {
     ck_assert_int_eq(kvr_decoder_draw(KVR_DECODER_TAEHV, 48, 0, 1, path), KVR_EUNSUPPORTED);
     ck_assert_ptr_nonnull(
-        strstr(kvr_error(), "decoder taehv: does not support latents of 48 channels"));
+        strstr(kvr_error(), "decoder taehv does not support latents of 48 channels"));
     ck_assert_int_eq(kvr_decoder_draw(KVR_DECODER_VAE, 3, 0, 1, path), KVR_EUNSUPPORTED);
 }
 END_TEST

@@ -636,7 +636,7 @@ START_TEST(given_frames_are_whole_chunks)
                          KVR_EINVAL);
         ck_assert_ptr_nonnull(
             strstr(kvr_error(),
-                   "given frames of 6 in all: the number of given frames must be a multiple of 2"));
+                   "of 6 frames are given; the number of given frames must be a multiple of 2"));
     }
     rig_close(&r);
 }

@@ -258,7 +258,7 @@ START_TEST(invalid_metadata_is_refused)
     struct maker m;
 
     begin(&m, 1, 0, 0);
-    refused(&m, "version 1");
+    refused(&m, "version is 1");
     begin(&m, 3, 0, 0);
     refused(&m, "no tensors");
     begin(&m, 3, 0, UINT64_MAX);
@@ -271,12 +271,12 @@ START_TEST(invalid_metadata_is_refused)
     refused(&m, "wrong length");
     begin(&m, 3, 0, 1);
     put_key(&m, "a", 99);
-    refused(&m, "has type 99, need 0..12");
+    refused(&m, "has type number 99, need 0..12");
     begin(&m, 3, 0, 1);
     put_key(&m, "a", 9);
     put(&m, 9, 4);
     put(&m, 1, 8);
-    refused(&m, "array element has type 9, need 0..12 except 9");
+    refused(&m, "array element has type number 9, need 0..12 except 9");
     begin(&m, 3, 0, 1);
     put_key(&m, "a", 9);
     put(&m, 10, 4);

@@ -67,8 +67,8 @@ static enum kvr_status read_texts(struct kvr_st *f, const struct row *r, int dim
         kvr_tensor_count(&t->ids) != kvr_tensor_count(&t->mask))
         return kvr_fail(
             KVR_EFORMAT,
-            "%s: tensor '%s' is %s %s and tensor '%s' is %s %s, need integers [texts, length] of "
-            "the same number",
+            "%s: tensor '%s' is %s %s and tensor '%s' is %s %s, need integer tensors of the same "
+            "shape [texts, length]",
             kvr_st_path(f), r->ids, kvr_dtype_name(t->ids.dtype),
             kvr_shape_text(t->ids.shape, t->ids.n_dims, ids, sizeof ids), r->mask,
             kvr_dtype_name(t->mask.dtype),
@@ -193,9 +193,9 @@ static enum kvr_status check_file(struct kvr_check_report *r, const char *dir, c
     for (int i = 0; i < 2; i++)
         there[i] = path[i] && kvr_path_exists(path[i]);
     if (st == KVR_OK && !there[0] && !there[1])
-        st = kvr_check_note(
-            r, "umt5_golden.safetensors", KVR_CHECK_NOT_BUILT,
-            "the folder has no text encoder (umt5.safetensors, or models_t5*.pth or .safetensors)");
+        st = kvr_check_note(r, "umt5_golden.safetensors", KVR_CHECK_NOT_BUILT,
+                            "the folder has no text encoder: umt5.safetensors, models_t5*.pth or "
+                            "models_t5*.safetensors");
     if (st == KVR_OK && (there[0] || there[1])) {
         st = kvr_dev_open_named(&dev, how && how->device ? how->device : "cpu");
         if (st == KVR_OK)

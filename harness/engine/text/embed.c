@@ -125,9 +125,10 @@ enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
 
     memset(report, 0, sizeof *report);
     if (job->n < 1 || job->max_tokens < 1)
-        return kvr_fail(KVR_EINVAL,
-                        "embed: %d prompts of up to %d tokens were given, need at least 1 of each",
-                        job->n, job->max_tokens);
+        return kvr_fail(
+            KVR_EINVAL,
+            "embed: %d prompts of up to %d tokens were given, need at least 1 prompt and 1 token",
+            job->n, job->max_tokens);
     st = kvr_tokenizer_open(&m.tokenizer, job->tokenizer);
     if (st == KVR_OK)
         st = kvr_dev_open_named(&m.dev, job->device);
@@ -188,11 +189,12 @@ static enum kvr_status check_tensor(struct kvr_embedding *e, const char *path, c
     KVR_TRY(kvr_st_get_shaped(e->file, tensor, 2, (int64_t[]){ -1, -1 }, &e->rows));
     if ((t->dtype != KVR_F32 && t->dtype != KVR_BF16) || t->shape[0] < 1 || t->shape[1] < 1 ||
         t->shape[0] > 1 << 16 || t->shape[1] > 1 << 16)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s' is %s %s, need F32 or BF16 of shape [tokens, dim], each "
-                        "1 to 65536",
-                        path, tensor, kvr_dtype_name(t->dtype),
-                        kvr_shape_text(t->shape, t->n_dims, have, sizeof have));
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: tensor '%s' has type %s and shape %s, need F32 or BF16 and [tokens, dim], "
+            "each extent 1 to 65536",
+            path, tensor, kvr_dtype_name(t->dtype),
+            kvr_shape_text(t->shape, t->n_dims, have, sizeof have));
     e->n = (int)t->shape[0];
     e->dim = (int)t->shape[1];
     for (int64_t i = 0; i < kvr_tensor_count(t); i++)

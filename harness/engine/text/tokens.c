@@ -60,8 +60,8 @@ enum kvr_status kvr_tokenize(const struct kvr_tokenizer *t, const char *text, in
 
     *n = 0;
     if (max < 1)
-        return kvr_fail(KVR_EINVAL, "tokens: the output has room for %d tokens, need at least 1",
-                        max);
+        return kvr_fail(KVR_EINVAL,
+                        "tokens: at most %d tokens of a text were requested, need at least 1", max);
     KVR_TRY(kvr_text_clean(text, &clean));
     st = kvr_spiece_encode(t->pieces, clean, &pieces, &n_pieces);
     free(clean);

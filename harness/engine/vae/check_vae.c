@@ -202,7 +202,7 @@ static enum kvr_status check_bf16(struct clip *c, struct kvr_dev *dev, const cha
     e = &c->r->entries[c->r->n - 1];
     if (e->status == KVR_CHECK_OK && raw.dtype == KVR_F32)
         snprintf(e->note, sizeof e->note,
-                 "PSNR of the pixels: %.1f dB; convolution kernels of %.100s",
+                 "PSNR against the recorded F32 pixels: %.1f dB; decoder convolutions: %.85s",
                  psnr(c->frames, raw.data, all), kvr_vae_library(c->v));
     return KVR_OK;
 }
@@ -214,11 +214,12 @@ static enum kvr_status open_clip(struct clip *c, struct kvr_dev *dev, const char
 
     if (z->dtype != KVR_F32 || z->n_dims != 4 || z->shape[0] < 1 || z->shape[0] > 1024 ||
         z->shape[2] > 4096 || z->shape[3] > 4096)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%sz' is %s %s, need F32 [frames, channels, h, w] with 1..1024 "
-                        "frames, h and w at most 4096",
-                        kvr_st_path(c->file), c->name, kvr_dtype_name(z->dtype),
-                        kvr_shape_text(z->shape, z->n_dims, have, sizeof have));
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: tensor '%sz' has type %s and shape %s, need F32 [frames, channels, height, width] "
+            "with 1..1024 frames and height and width at most 4096",
+            kvr_st_path(c->file), c->name, kvr_dtype_name(z->dtype),
+            kvr_shape_text(z->shape, z->n_dims, have, sizeof have));
     c->h = (int)z->shape[2];
     c->w = (int)z->shape[3];
     KVR_TRY(kvr_vae_open(&c->v, dev, KVR_F32, path, c->h, c->w));
@@ -288,8 +289,8 @@ static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *
         image.shape[1] != scale * latent.shape[1] || image.shape[2] != scale * latent.shape[2] ||
         image.shape[1] > 65536 || image.shape[2] > 65536)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s' is %s %s and tensor '%s' has shape %s, need F32 "
-                        "[3, 16 h, 16 w] and shape [48, h, w]",
+                        "%s: tensor '%s' is %s %s and tensor '%s' has shape %s, need an F32 image "
+                        "[3, 16 h, 16 w] and latents [48, h, w]",
                         kvr_st_path(file), in, kvr_dtype_name(image.dtype),
                         kvr_shape_text(image.shape, image.n_dims, have, sizeof have), out,
                         kvr_shape_text(latent.shape, latent.n_dims, found, sizeof found));
@@ -297,7 +298,7 @@ static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *
     area = image.shape[1] * image.shape[2];
     rgb = malloc((size_t)(3 * area + n) * sizeof *rgb);
     if (!rgb)
-        return kvr_fail(KVR_ENOMEM, "check: out of memory while allocating an image");
+        return kvr_fail(KVR_ENOMEM, "check: out of memory while allocating the encoder's image");
     z = rgb + 3 * area;
     for (int64_t i = 0; i < area; i++)
         for (int c = 0; c < 3; c++)
@@ -351,7 +352,7 @@ static enum kvr_status check_file(struct kvr_check_report *r, const char *dir, c
         find_other(dir, &p.vae);
     if (!kvr_path_exists(p.vae)) {
         st = kvr_check_note(r, "vae_golden.safetensors", KVR_CHECK_NOT_BUILT,
-                            "the folder has no decoder, for example Wan2.1_VAE.pth");
+                            "the folder has no VAE file, for example Wan2.1_VAE.pth");
         kvr_model_paths_free(&p);
         return st;
     }

@@ -458,10 +458,11 @@ static enum kvr_status choose(struct conv *c, const struct trial *t)
         if (st == KVR_OK && off <= most)
             return KVR_OK;
         if (st == KVR_OK)
-            kvr_fail(KVR_EUNSUPPORTED,
-                     "cuDNN: the convolution of %d to %d channels, %d x %d, differs from kvreel's "
-                     "own kernel by %g of the largest output; at most %g is allowed",
-                     s->in, s->out, s->kernel, s->kernel, off, most);
+            kvr_fail(
+                KVR_EUNSUPPORTED,
+                "cuDNN: the convolution of %d to %d channels with %d x %d filters differs from "
+                "kvreel's own kernel by %g of the largest output; at most %g is allowed",
+                s->in, s->out, s->kernel, s->kernel, off, most);
     }
     return KVR_EUNSUPPORTED;
 }

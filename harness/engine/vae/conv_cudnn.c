@@ -196,11 +196,12 @@ static enum kvr_status choose(struct kvr_conv_cudnn_plan *p, const struct kvr_co
         p->way[p->n_ways++].bytes = bytes;
     }
     if (p->n_ways == 0)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "cuDNN: no convolution plan in %s for %d to %d channels, kernel %d x %d, "
-                        "%d x %d pixels, with at most %zu bytes of workspace",
-                        kvr_dtype_name(s->type), s->in, s->out, s->kernel, s->kernel, s->width,
-                        s->rows_out, most_bytes);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "cuDNN: no deterministic %s algorithm for %d to %d channels, a %d x %d kernel and "
+            "%d x %d pixels needs at most %zu bytes of workspace",
+            kvr_dtype_name(s->type), s->in, s->out, s->kernel, s->kernel, s->width, s->rows_out,
+            most_bytes);
     return KVR_OK;
 }
 

@@ -163,7 +163,7 @@ enum kvr_status kvr_decoder_draw(enum kvr_decoder_kind kind, int channels, int b
 
     if (!l || (kind == KVR_DECODER_TAEHV && channels != KVR_VAE_CHANNELS))
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "decoder %s: does not support latents of %d channels, need %d%s",
+                        "decoder %s does not support latents of %d channels, need %d%s",
                         kvr_decoder_names[kind], channels, KVR_VAE_CHANNELS,
                         kind == KVR_DECODER_TAEHV ? "" : " or 48");
     d = calloc(1, sizeof *d);

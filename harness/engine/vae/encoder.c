@@ -186,10 +186,10 @@ static enum kvr_status head(struct encoder *e, float *z)
                 (got[i * 2 * CHANNELS + c] - kvr_vae_2_2.mean[c]) * (1.0f / kvr_vae_2_2.std[c]);
 
             if (!isfinite(v))
-                return kvr_fail(
-                    KVR_ENAN,
-                    "%s: the encoded image's latent %lld of channel %d is NaN or infinite",
-                    kvr_weights_path(e->file), (long long)i, c);
+                return kvr_fail(KVR_ENAN,
+                                "%s: the encoded first frame has a NaN or infinite latent at "
+                                "position %lld of channel %d",
+                                kvr_weights_path(e->file), (long long)i, c);
             z[c * n + i] = v;
         }
     return KVR_OK;

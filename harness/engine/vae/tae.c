@@ -109,7 +109,8 @@ static enum kvr_status read_last_rows(struct kvr_tae *t, const char *name,
 
     KVR_TRY(kvr_part_read(t->file, t->dev, name, 4, shape, out));
     if (out->t.shape[0] < s->out || (s->kernel == 3 && out->t.shape[0] != s->out))
-        return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has %lld output channels, need %d",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: weight '%s' of this TAEHV decoder has %lld output channels, need %d",
                         kvr_weights_path(t->file), name, (long long)w->shape[0], s->out);
     *rows = (const float *)out->t.data + (out->t.shape[0] - s->out) * row;
     return KVR_OK;
@@ -306,7 +307,7 @@ enum kvr_status kvr_tae_open(struct kvr_tae **out, struct kvr_dev *dev, const ch
     t->trim = TRIMMED;
     if (latent_h < 1 || latent_w < 1 || latent_h > 4096 || latent_w > 4096)
         st = kvr_fail(KVR_EINVAL,
-                      "taehv: the latents are %d x %d (width x height), need 1..4096 each",
+                      "decoder taehv: the latents are %d x %d (width x height), need 1..4096 each",
                       latent_w, latent_h);
     else
         st = kvr_conv_context_open(&t->context, dev, KVR_F32);

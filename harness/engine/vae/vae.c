@@ -403,7 +403,7 @@ static enum kvr_status find_layout(struct kvr_vae *v)
     if (head->n_dims != 5 || head->shape[1] < 1 || head->shape[1] > 4096)
         return kvr_fail(KVR_EFORMAT,
                         "%s: not a VAE of Wan: weight 'decoder.head.2.weight' has shape %s, need 5 "
-                        "dimensions, the second of 1..4096",
+                        "dimensions, and an extent of 1..4096 in the second",
                         kvr_weights_path(v->file),
                         kvr_shape_text(head->shape, head->n_dims, have, sizeof have));
     v->base = (int)head->shape[1];
@@ -412,7 +412,7 @@ static enum kvr_status find_layout(struct kvr_vae *v)
     if (!v->layout)
         return kvr_fail(KVR_EFORMAT,
                         "%s: not a VAE of Wan: weight 'decoder.conv1.weight' has shape %s, need 5 "
-                        "dimensions, the second of %d or %d (latent channels)",
+                        "dimensions, and %d or %d latent channels in the second",
                         kvr_weights_path(v->file),
                         kvr_shape_text(first->shape, first->n_dims, have, sizeof have),
                         kvr_vae_2_1.channels, kvr_vae_2_2.channels);

@@ -150,8 +150,8 @@ enum kvr_status kvr_aperture_read(struct kvr_crop *out, FILE *f, int nth, const 
     return kvr_fail(
         KVR_EUNSUPPORTED,
         "%s: the clean aperture of %" PRId32 "/%" PRId32 " x %" PRId32 "/%" PRId32
-        " pixels, %" PRId32 "/%" PRId32 " and %" PRId32 "/%" PRId32
-        " from the centre, does not select whole pixels of the %dx%d frame: write it cropped first "
+        " pixels with offset (%" PRId32 "/%" PRId32 ", %" PRId32 "/%" PRId32
+        ") from the centre, does not select whole pixels of the %dx%d frame: crop the video first "
         "(ffmpeg -i FILE -vf crop=... OUT)",
         path, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], w.width, w.height);
 }

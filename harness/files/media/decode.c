@@ -125,8 +125,8 @@ static enum kvr_status open_scaler(struct reader *r)
     if (!r->sws)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "%s: the video's pixel format (number %d of FFmpeg) cannot be converted to RGB",
-            r->path, f->format);
+            "%s: FFmpeg cannot convert the video's pixel format (AVPixelFormat %d) to RGB", r->path,
+            f->format);
     r->ff->sws_setColorspaceDetails(r->sws, coefficients, f->color_range == AVCOL_RANGE_JPEG,
                                     r->ff->sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
                                     1 << 16);

@@ -325,7 +325,8 @@ enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, doub
                         path, fps);
     if (scale < 1 || f->width > MAX_EXTENT / scale || f->height > MAX_EXTENT / scale)
         return kvr_fail(KVR_EINVAL,
-                        "%s: frames of %dx%d scaled by %d are too large, need 1..%d pixels a side",
+                        "%s: frames of %dx%d enlarged by a factor of %d are too large, need at "
+                        "most %d pixels a side",
                         path, f->width, f->height, scale, MAX_EXTENT);
     KVR_TRY(kvr_out_open(&out, path));
     /* 4:2:0 chroma has half the resolution, so width and height are rounded up to even. */

@@ -25,7 +25,7 @@ static enum kvr_status encode(const struct kvr_ffmpeg *ff, const char *path, con
     if (err >= 0)
         err = ff->avcodec_receive_packet(ctx, pkt);
     if (err < 0)
-        return kvr_av_fail(path, "cannot encode the picture as PNG", err);
+        return kvr_av_fail(path, "cannot encode the contact sheet as PNG", err);
     return kvr_out_save(path, pkt->data, (size_t)pkt->size);
 }
 

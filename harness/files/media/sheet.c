@@ -74,10 +74,10 @@ enum kvr_status kvr_sheet_write(const char *path, const struct kvr_sheet_row *ro
     size_t n;
 
     if (n_rows < 1 || columns < 1 || scale < 1)
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: a sheet of %d rows, %d columns and scale %d was requested, need at least 1 each",
-            path, n_rows, columns, scale);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: a contact sheet of %d rows and %d columns at scale %d was requested, "
+                        "need at least 1 each",
+                        path, n_rows, columns, scale);
     for (int i = 0; i < n_rows; i++)
         if (rows[i].frames.n < 1 || rows[i].frames.height != first->height ||
             rows[i].frames.width != first->width)
@@ -88,10 +88,11 @@ enum kvr_status kvr_sheet_write(const char *path, const struct kvr_sheet_row *ro
     if (first->width < 1 || first->height < 1 ||
         (int64_t)first->width * scale * columns > MAX_EXTENT ||
         (int64_t)first->height * scale * n_rows > MAX_EXTENT)
-        return kvr_fail(KVR_EINVAL,
-                        "%s: a sheet of %d columns x %d rows of %dx%d scaled by %d is too large, "
-                        "need 1..%d pixels a side",
-                        path, columns, n_rows, first->width, first->height, scale, MAX_EXTENT);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: a contact sheet of %d columns x %d rows of %dx%d frames at scale %d is too large, "
+            "need 1..%d pixels a side",
+            path, columns, n_rows, first->width, first->height, scale, MAX_EXTENT);
     l.cell_h = first->height * scale;
     l.cell_w = first->width * scale;
     l.dot = l.cell_w >= 120 ? 2 : 1;

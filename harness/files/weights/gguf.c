@@ -64,7 +64,8 @@ static enum kvr_status skip(struct cursor *c, uint64_t n)
 {
     if (n > c->n - c->at)
         return refuse(c,
-                      "%" PRIu64 " bytes are needed, but %zu are left: the file is truncated, or a "
+                      "the next field needs %" PRIu64
+                      " bytes, but only %zu are left: the file is truncated, or a "
                       "wrong length precedes this byte",
                       n, c->n - c->at);
     c->at += n;
@@ -134,7 +135,7 @@ static enum kvr_status take_value(struct cursor *c, struct value *v)
         KVR_TRY(take(c, 8, &v->n));
     }
     if (type >= N_TYPES || of >= N_TYPES || of == ARRAY)
-        return refuse(c, "metadata key '%s': the %s has type %" PRIu64 ", need 0..%d%s",
+        return refuse(c, "metadata key '%s': the %s has type number %" PRIu64 ", need 0..%d%s",
                       kvr_printable(shown, v->key, v->n_key),
                       type == ARRAY ? "array element" : "value", of, N_TYPES - 1,
                       type == ARRAY ? " except 9 (array)" : "");
@@ -157,10 +158,11 @@ static enum kvr_status take_values(struct cursor *c, struct kvr_gguf *g, uint64_
     char shown[KVR_PRINTABLE];
 
     if (n > MAX_KEYS || n > (c->n - c->at) / 12)
-        return refuse(c,
-                      "the file declares %" PRIu64
-                      " metadata keys; the limit is %d, and the file has room for %zu",
-                      n, MAX_KEYS, (c->n - c->at) / 12);
+        return refuse(
+            c,
+            "the file declares %" PRIu64
+            " metadata keys; the limit is %d, and the bytes that follow can contain at most %zu",
+            n, MAX_KEYS, (c->n - c->at) / 12);
     g->values = calloc((size_t)n + 1, sizeof *g->values);
     if (!g->values)
         return kvr_fail(KVR_ENOMEM, "%s: GGUF: out of memory while allocating its metadata",
@@ -240,7 +242,7 @@ static enum kvr_status take_tensor(struct cursor *c, struct kvr_weight_list *l, 
         return refuse_tensor(
             c, name, n_name,
             "the row length %" PRId64
-            " is not a multiple of %d, the elements of a quantization block of type %s",
+            " is not a multiple of %d, the number of elements of a quantization block of type %s",
             w.shape[w.n_dims - 1], (int)w.blocks->n, kvr_weight_type(&w));
     for (int i = w.n_dims - 1; i >= 0; i--) {
         w.stride[i] = stride;
@@ -318,10 +320,11 @@ static enum kvr_status take_tensors(struct cursor *c, const struct kvr_gguf *g,
 
     KVR_TRY(read_alignment(g, &alignment));
     if (n > KVR_WEIGHTS_MAX || n > (c->n - c->at) / 24)
-        return refuse(c,
-                      "the file declares %" PRIu64
-                      " tensors; the limit is %d, and the file has room for %zu",
-                      n, KVR_WEIGHTS_MAX, (c->n - c->at) / 24);
+        return refuse(
+            c,
+            "the file declares %" PRIu64
+            " tensors; the limit is %d, and the bytes that follow can contain at most %zu",
+            n, KVR_WEIGHTS_MAX, (c->n - c->at) / 24);
     offsets = calloc((size_t)n + 1, sizeof *offsets);
     places = calloc((size_t)n + 1, sizeof *places);
     st = offsets && places
@@ -348,7 +351,9 @@ static enum kvr_status read_all(struct cursor *c, struct kvr_gguf *g, struct kvr
     c->at = 4;
     KVR_TRY(take(c, 4, &version));
     if (version != 2 && version != 3)
-        return kvr_fail(KVR_EFORMAT, "%s: GGUF: version %" PRIu64 ", need 2 or 3, little-endian",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: GGUF: the format version is %" PRIu64
+                        ", need 2 or 3 in little-endian byte order",
                         c->where, version);
     KVR_TRY(take(c, 8, &n_tensors));
     KVR_TRY(take(c, 8, &n_values));

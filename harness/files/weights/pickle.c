@@ -106,7 +106,8 @@ static enum kvr_status take_line(struct machine *m, const unsigned char **out, s
     *out = NULL;
     *n = 0;
     if (!end)
-        return refuse(m, "a name does not end with a line feed (truncated?)");
+        return refuse(
+            m, "a module or type name does not end with a line feed (is the file truncated?)");
     *out = m->bytes + m->at;
     *n = (size_t)(end - *out);
     m->at += *n + 1;
@@ -150,7 +151,7 @@ static enum kvr_status above_mark(const struct machine *m, uint32_t *base)
             *base = i;
             return KVR_OK;
         }
-    return refuse(m, "the instruction needs a mark on the stack, but there is none");
+    return refuse(m, "this pickle instruction needs a MARK on the stack, but there is none");
 }
 
 static enum kvr_status push_new(struct machine *m, struct kvr_pk_node x)
@@ -225,7 +226,7 @@ static enum kvr_status append_above_mark(struct machine *m)
     KVR_TRY(above_mark(m, &base));
     if (base < 2 || m->stack[base - 2] == mark ||
         m->p->nodes[m->stack[base - 2]].kind != KVR_PK_LIST)
-        return refuse(m, "APPENDS to an object that is not a list");
+        return refuse(m, "instruction APPENDS needs a list to append to, found another type");
     list = m->stack[base - 2];
     for (uint32_t i = base; i < m->n_stack; i++)
         KVR_TRY(add_item(m, list, m->stack[i]));
@@ -240,7 +241,7 @@ static enum kvr_status append_one(struct machine *m)
     KVR_TRY(pop(m, &item));
     KVR_TRY(top(m, &list));
     if (m->p->nodes[list].kind != KVR_PK_LIST)
-        return refuse(m, "APPEND to an object that is not a list");
+        return refuse(m, "instruction APPEND needs a list to append to, found another type");
     return add_item(m, list, item);
 }
 
@@ -249,9 +250,9 @@ static enum kvr_status set_item(struct machine *m, uint32_t dict, uint32_t key, 
     const struct kvr_pk_node *d = &m->p->nodes[dict], *k = &m->p->nodes[key];
 
     if (d->kind != KVR_PK_DICT)
-        return refuse(m, "SETITEM or SETITEMS on an object that is not a dict");
+        return refuse(m, "instruction SETITEM or SETITEMS needs a dict, found another type");
     if (k->kind != KVR_PK_STR && k->kind != KVR_PK_INT)
-        return refuse(m, "a dict key that is neither a string nor an integer");
+        return refuse(m, "a dict has a key that is neither a string nor an integer");
     KVR_TRY(add_item(m, dict, key));
     return add_item(m, dict, value);
 }
@@ -293,8 +294,10 @@ static enum kvr_status put(struct machine *m, uint64_t i)
 
     KVR_TRY(top(m, &node));
     if (i >= m->p->n_nodes)
-        return refuse(m, "memo index %" PRIu64 " is not below the number of objects, %u", i,
-                      m->p->n_nodes);
+        return refuse(m,
+                      "the pickle sets memo entry %" PRIu64
+                      ", need an index below the number of objects (%u)",
+                      i, m->p->n_nodes);
     while (m->n_memo <= i) {
         KVR_TRY(
             grow(m, &m->memo, m->n_memo, &m->cap_memo, sizeof *m->memo, MAX_NODES, "memo entries"));
@@ -307,7 +310,7 @@ static enum kvr_status put(struct machine *m, uint64_t i)
 static enum kvr_status get(struct machine *m, uint64_t i)
 {
     if (i >= m->n_memo || m->memo[i] == 0)
-        return refuse(m, "memo index %" PRIu64 " is read but was never set", i);
+        return refuse(m, "the pickle's memo entry %" PRIu64 " is read but was never set", i);
     return push(m, m->memo[i] - 1);
 }
 
@@ -379,10 +382,12 @@ static enum kvr_status rebuild_tensor(struct machine *m, uint32_t args)
     if (nodes[a[0]].kind != KVR_PK_STORAGE || nodes[a[1]].kind != KVR_PK_INT ||
         !is_ints(m, &nodes[a[2]]) || !is_ints(m, &nodes[a[3]]) || nodes[a[4]].kind != KVR_PK_BOOL ||
         !is_empty_dict(&nodes[a[5]]))
-        return refuse(m, "a tensor's arguments must be storage, offset, shape, strides, a bool and "
-                         "an empty dict of hooks");
+        return refuse(m,
+                      "_rebuild_tensor_v2 was called with other arguments, need storage, offset, "
+                      "shape, strides, a bool and an empty dict of hooks");
     if (n == 7 && nodes[a[6]].kind != KVR_PK_NONE && !is_empty_dict(&nodes[a[6]]))
-        return refuse(m, "a tensor with metadata (argument 7) is not supported");
+        return refuse(m, "_rebuild_tensor_v2 was called with tensor metadata (argument 7), which "
+                         "is not supported");
     return push_new(m, (struct kvr_pk_node){ .kind = KVR_PK_TENSOR, .first = nodes[args].first });
 }
 
@@ -393,8 +398,8 @@ static enum kvr_status rebuild_parameter(struct machine *m, uint32_t args)
 
     if (nodes[args].n != 3 || !items_of(m, args, a, 3) || nodes[a[0]].kind != KVR_PK_TENSOR ||
         nodes[a[1]].kind != KVR_PK_BOOL || !is_empty_dict(&nodes[a[2]]))
-        return refuse(
-            m, "a parameter's arguments must be a tensor, a bool and an empty dict of hooks");
+        return refuse(m, "_rebuild_parameter was called with other arguments, need a tensor, a "
+                         "bool and an empty dict of hooks");
     return push(m, a[0]);
 }
 
@@ -405,7 +410,8 @@ static enum kvr_status reduce(struct machine *m)
     KVR_TRY(pop(m, &args));
     KVR_TRY(pop(m, &callable));
     if (m->p->nodes[callable].kind != KVR_PK_GLOBAL || m->p->nodes[args].kind != KVR_PK_TUPLE)
-        return refuse(m, "REDUCE needs an allowed type or function and a tuple of arguments");
+        return refuse(m, "instruction REDUCE needs a type or function and a tuple of arguments, "
+                         "found another type");
     switch (globals[m->p->nodes[callable].i].what) {
     case KVR_PK_ORDERED_DICT:
         if (m->p->nodes[args].n != 0)
@@ -419,7 +425,8 @@ static enum kvr_status reduce(struct machine *m)
     case KVR_PK_STORAGE_TYPE:
         break;
     }
-    return refuse(m, "the file calls a storage type as a function, which is not allowed");
+    return refuse(
+        m, "instruction REDUCE calls a torch storage type as a function, which is not allowed");
 }
 
 /* Runs BUILD, which sets attributes of an object. Only an OrderedDict may have attributes, as a
@@ -432,7 +439,8 @@ static enum kvr_status build(struct machine *m)
     KVR_TRY(top(m, &target));
     if (m->p->nodes[target].kind != KVR_PK_DICT || !m->p->nodes[target].ordered ||
         m->p->nodes[state].kind != KVR_PK_DICT)
-        return refuse(m, "BUILD may only set a dict of attributes on an OrderedDict");
+        return refuse(m, "instruction BUILD must set attributes from a dict on an OrderedDict, "
+                         "found other types");
     return KVR_OK;
 }
 
@@ -448,15 +456,17 @@ static enum kvr_status push_storage(struct machine *m)
     n = nodes[id].n;
     if (n < 5 || n > 6 || !items_of(m, id, a, n) || nodes[a[0]].kind != KVR_PK_STR ||
         !same(nodes[a[0]].text, nodes[a[0]].n, "storage"))
-        return refuse(m, "a persistent id is not a tuple of 5 or 6 that begins with 'storage'");
+        return refuse(m, "a storage's persistent id must be a tuple of 5 or 6 elements that begins "
+                         "with 'storage'");
     if (nodes[a[1]].kind != KVR_PK_GLOBAL || globals[nodes[a[1]].i].what != KVR_PK_STORAGE_TYPE)
-        return refuse(m, "a storage's type is not one of torch's storage types");
+        return refuse(m,
+                      "the type in a storage's persistent id is not one of torch's storage types");
     key = &nodes[a[2]];
     if (key->kind != KVR_PK_STR || key->n == 0 || key->n > MAX_KEY)
-        return refuse(m, "a storage key is empty, no string or longer than %d bytes", (int)MAX_KEY);
+        return refuse(m, "a storage's key must be a string of 1 to %d bytes", (int)MAX_KEY);
     if (nodes[a[3]].kind != KVR_PK_STR || nodes[a[4]].kind != KVR_PK_INT || nodes[a[4]].i < 0)
-        return refuse(m,
-                      "a storage has no location (a string) or no number of elements (at least 0)");
+        return refuse(
+            m, "a storage needs a location (a string) and a number of elements (at least 0)");
     if (n == 6 && nodes[a[5]].kind != KVR_PK_NONE)
         return refuse(m, "a storage is a view of another (torch before 0.4): save the file again "
                          "with a newer torch");
@@ -609,7 +619,7 @@ static enum kvr_status run(struct machine *m)
 
     KVR_TRY(take(m, 2, &p));
     if (p[0] != 0x80)
-        return refuse(m, "the pickle begins with byte 0x%02x, need 0x80 and a protocol number",
+        return refuse(m, "the pickle begins with byte 0x%02x, need 0x80 (the PROTO instruction)",
                       p[0]);
     if (p[1] != PROTOCOL)
         return kvr_fail(KVR_EFORMAT, "%s: pickle: protocol is %d, need %d (torch.save's default)",
@@ -624,7 +634,8 @@ static enum kvr_status run(struct machine *m)
     KVR_TRY(pop(m, &m->p->root));
     return m->n_stack == 0
                ? KVR_OK
-               : refuse(m, "%u objects are left on the stack at the end, need 1", m->n_stack + 1);
+               : refuse(m, "the pickle ends with %u objects on the stack, need 1 (the model)",
+                        m->n_stack + 1);
 }
 
 /* --- Duplicate keys ------------------------------------------------------------------------- */

@@ -72,9 +72,12 @@ static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, co
             *out = i;
             return KVR_OK;
         }
-    if (strchr(name, '/') || name[0] == '.' || !name[0] || s->n >= MAX_SHARDS)
+    if (strchr(name, '/') || name[0] == '.' || !name[0])
         return kvr_fail(KVR_EFORMAT,
-                        "%s: shard '%s': need a file in the index's folder, at most %d files",
+                        "%s: shard '%s': a shard must be the name of a file in the index's folder",
+                        index, kvr_shown_string(shown, name));
+    if (s->n >= MAX_SHARDS)
+        return kvr_fail(KVR_EFORMAT, "%s: shard '%s': the index names more than %d shard files",
                         index, kvr_shown_string(shown, name), MAX_SHARDS);
     KVR_TRY(make_room(s, index));
     s->names[s->n] = strdup(name);

@@ -94,7 +94,7 @@ static enum kvr_status zip_storage(const struct reader *r, const struct kvr_pk_n
 
     if (r->n_folder + 5 + key->n > sizeof name)
         return refuse_storage(
-            r, key, "the name of the storage's ZIP record has %zu bytes, need at most %zu",
+            r, key, "the name of this storage's ZIP record has %zu bytes, need at most %zu",
             r->n_folder + 5 + key->n, sizeof name);
     memcpy(name, r->folder, r->n_folder);
     memcpy(name + r->n_folder, "data/", 5);
@@ -104,8 +104,8 @@ static enum kvr_status zip_storage(const struct reader *r, const struct kvr_pk_n
         return refuse_storage(r, key, "the ZIP archive has no record of this storage");
     if (!storage_bytes(s, &need) || need != rec->n)
         return refuse_storage(r, key,
-                              "%" PRId64 " elements of type %s do not have the size of the "
-                              "storage's ZIP record, %zu bytes",
+                              "the pickle declares %" PRId64 " elements of type %s, but "
+                              "this storage's ZIP record has another size, %zu bytes",
                               s->i, kvr_dtype_name(s->dtype), rec->n);
     *data = rec->data;
     return KVR_OK;
@@ -120,13 +120,14 @@ static enum kvr_status legacy_storage(const struct reader *r, const struct kvr_p
         r->n_stored ? bsearch(&want, r->stored, r->n_stored, sizeof *r->stored, by_key) : NULL;
 
     if (!hit || !hit->data)
-        return refuse_storage(r, key, "is missing from the file's list of storages");
+        return refuse_storage(
+            r, key, "a tensor uses this storage, but the file's list of storages lacks it");
     if (hit->n != s->i || hit->dtype != (enum kvr_dtype)s->dtype)
-        return refuse_storage(r, key,
-                              "two tensors give this storage different types or lengths: %" PRId64
-                              " elements of %s and %" PRId64 " of %s",
-                              (int64_t)hit->n, kvr_dtype_name(hit->dtype), s->i,
-                              kvr_dtype_name(s->dtype));
+        return refuse_storage(
+            r, key,
+            "two tensors use this storage with different types or lengths: %" PRId64
+            " elements of %s and %" PRId64 " elements of %s",
+            (int64_t)hit->n, kvr_dtype_name(hit->dtype), s->i, kvr_dtype_name(s->dtype));
     *data = hit->data;
     return KVR_OK;
 }
@@ -203,7 +204,7 @@ static enum kvr_status add_tensor(struct reader *r, const struct kvr_pk_node *t)
     shape = item(r, cell);
     stride = item(r, r->p.cells[cell].next);
     if (shape->n != stride->n)
-        return refuse_tensor(r, "the shape has %u numbers, but the strides have %u", shape->n,
+        return refuse_tensor(r, "the tensor has %u dimensions, but %u strides", shape->n,
                              stride->n);
     if (shape->n > KVR_MAX_DIMS)
         return refuse_tensor(r, "%u dimensions, at most %d are supported", shape->n, KVR_MAX_DIMS);
@@ -276,7 +277,7 @@ static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size
     if (++r->visits > r->max_visits)
         return refuse(r,
                       "shared lists and dicts expand to more than %" PRIu64
-                      " objects (1000 + 4 x the pickle's objects)",
+                      " objects; this limit is 1000 plus 4 times the pickle's number of objects",
                       r->max_visits);
     switch (x->kind) {
     case KVR_PK_TENSOR:
@@ -397,9 +398,10 @@ static enum kvr_status check_version(const struct reader *r, const struct kvr_pi
 
     if (x->kind != KVR_PK_INT || x->i != LEGACY_VERSION)
         return x->kind == KVR_PK_INT
-                   ? refuse(r, "legacy format: the version is %" PRId64 ", need %d", x->i,
-                            LEGACY_VERSION)
-                   : refuse(r, "legacy format: the version is no integer, need %d", LEGACY_VERSION);
+                   ? refuse(r, "torch.save's legacy format: the version is %" PRId64 ", need %d",
+                            x->i, LEGACY_VERSION)
+                   : refuse(r, "torch.save's legacy format: the version is not an integer, need %d",
+                            LEGACY_VERSION);
     return KVR_OK;
 }
 
@@ -408,7 +410,8 @@ static enum kvr_status check_machine(const struct reader *r, const struct kvr_pi
     const struct kvr_pk_node *x = kvr_pickle_get(p, &p->nodes[p->root], "little_endian");
 
     if (!x || x->kind != KVR_PK_BOOL || x->i != 1)
-        return refuse(r, "legacy format: the file does not say that it is little-endian");
+        return refuse(
+            r, "torch.save's legacy format: the file does not state that it is little-endian");
     return KVR_OK;
 }
 
@@ -456,11 +459,14 @@ static enum kvr_status place_storage(struct reader *r, const struct kvr_pk_node 
     uint64_t n = 0, need;
 
     if (key->kind != KVR_PK_STR)
-        return refuse(r, "legacy format: a storage key is not a string");
+        return refuse(
+            r,
+            "torch.save's legacy format: the list of storages contains a key that is not a string");
     s = r->n_stored ? bsearch(&want, r->stored, r->n_stored, sizeof *r->stored, by_key) : NULL;
     if (!s || s->data)
-        return refuse_storage(
-            r, key, s ? "the file lists this storage twice" : "no tensor uses this storage");
+        return refuse_storage(r, key,
+                              s ? "the file lists this storage twice"
+                                : "the file lists this storage, but no tensor uses it");
     if (r->n - *at < 8)
         return refuse_storage(r, key, "the file ends before this storage (truncated?)");
     for (int i = 7; i >= 0; i--)
@@ -468,8 +474,8 @@ static enum kvr_status place_storage(struct reader *r, const struct kvr_pk_node 
     *at += 8;
     if (n != (uint64_t)s->n)
         return refuse_storage(r, key,
-                              "%" PRIu64
-                              " elements precede the storage's data, but the pickle gives %" PRId64,
+                              "this storage's header declares %" PRIu64
+                              " elements, but the pickle declares %" PRId64,
                               n, (int64_t)s->n);
     if (__builtin_mul_overflow(n, (uint64_t)kvr_dtype_size(s->dtype), &need) || need > r->n - *at)
         return refuse_storage(
@@ -489,7 +495,7 @@ static enum kvr_status place_storages(struct reader *r, size_t *at)
     KVR_TRY(next_pickle(r, at, &keys));
     st = keys.nodes[keys.root].kind == KVR_PK_LIST
              ? KVR_OK
-             : refuse(r, "legacy format: the list of storages is missing");
+             : refuse(r, "torch.save's legacy format: the list of storages is missing");
     cell = keys.nodes[keys.root].first;
     for (uint32_t i = 0; st == KVR_OK && i < keys.nodes[keys.root].n; i++) {
         st = place_storage(r, &keys.nodes[keys.cells[cell].node], at);
@@ -497,7 +503,8 @@ static enum kvr_status place_storages(struct reader *r, size_t *at)
     }
     kvr_pickle_free(&keys);
     if (st == KVR_OK && *at != r->n)
-        st = refuse(r, "legacy format: %zu bytes follow the last storage, need 0", r->n - *at);
+        st = refuse(r, "torch.save's legacy format: %zu bytes follow the last storage, need 0",
+                    r->n - *at);
     return st;
 }
 
