@@ -484,7 +484,7 @@ enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_pla
     enum kvr_status st;
 
     KVR_TRY(check(c, c->BackendCreateDescriptor(KVR_CUDNN_VARIANT_PACK, &pack),
-                  "passing the pointers of the tensors"));
+                  "passing the tensors' pointers to an attention kernel"));
     st = fill_pack(c, pack, pointers, workspace);
     if (st == KVR_OK)
         st = check(c, c->BackendExecute(c->handle, p->plan, pack), "cudnnBackendExecute");
