@@ -203,9 +203,8 @@ static enum kvr_status fill(struct kvr_table *out, struct card *c)
         qsort(c->r, (size_t)c->n, sizeof *c->r, by_size);
     for (int i = 0; i < c->n; i++)
         KVR_TRY(add_row(out, c, &c->r[i]));
-    out->title =
-        strdup("Cost on a GPU: time and peak memory of a rollout of the transformer (Wan 1.3B's "
-               "size, random weights; no text encoder or decoder), beside published figures");
+    out->title = strdup("Cost on a GPU: time and peak memory of a rollout at Wan 1.3B's size with "
+                        "random weights, the transformer alone, with published values");
     if (!out->title)
         return kvr_fail(KVR_ENOMEM, "cost: out of memory");
     kvr_table_drop_empty(out, empty);

@@ -282,12 +282,12 @@ enum kvr_status kvr_report_prefill(struct kvr_table **out, const char *db_path)
     }
     if (st == KVR_OK)
         st = kvr_table_note(
-            *out,
-            "prefix `-`: mean over all prefix lengths; 95 % intervals of paired "
-            "differences over texts; by the correction: NLL minus that of the same "
-            "method without its correction, Holm-adjusted over the corrected "
-            "methods of a prefix length; mass: share of attention on the prefix; shift: that share "
-            "minus BF16's; top-1: share of tokens whose likeliest prediction equals BF16's");
+            *out, "prefix `-`: mean over all prefix lengths; from, to: 95 % interval of a paired "
+                  "difference over texts; by the correction: NLL minus the NLL of the same method "
+                  "without its correction (verdict: Holm-adjusted over the corrected methods of a "
+                  "prefix length); mass on the prefix: share of attention on the prefix; shift: "
+                  "mass on the prefix minus BF16's; top-1: share of tokens whose most probable "
+                  "prediction equals BF16's");
     kvr_prefill_free(&p);
     if (st != KVR_OK)
         kvr_table_close(out);

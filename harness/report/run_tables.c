@@ -215,9 +215,8 @@ static enum kvr_status note_who(struct kvr_table *out, const char *word, const c
     enum kvr_status st;
 
     KVR_TRY(kvr_table_query(&t, db, kvr_statement_table_runs_who, NULL));
-    snprintf(note, sizeof note,
-             "%s: %.200s, %.600s; %d cells of this database are not in the other database", word,
-             db, t->n_rows ? kvr_table_text(t, 0, 0) : "", alone);
+    snprintf(note, sizeof note, "%s: %.200s, %.600s; %d cells are only in this database", word, db,
+             t->n_rows ? kvr_table_text(t, 0, 0) : "", alone);
     st = kvr_table_note(out, note);
     kvr_table_close(&t);
     return st;
@@ -250,9 +249,9 @@ enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_opti
     if (st == KVR_OK)
         st = kvr_table_fold(*out, fold);
     if (st == KVR_OK)
-        st = kvr_table_note(
-            *out, "the same cells of two databases, paired; time: median ratio of valid "
-                  "runtimes; separable: significantly different, Holm-adjusted over the methods");
+        st = kvr_table_note(*out, "compares the cells that two databases, `before` and `now`, have "
+                                  "in common; time: median ratio of valid runtimes; separable: "
+                                  "significantly different, Holm-adjusted over the methods");
     if (st == KVR_OK)
         st = note_who(*out, "before", o->before, j.before->n_rows - n_both);
     if (st == KVR_OK)

@@ -86,12 +86,14 @@ static void say_missing(const struct kvr_table *t, const struct group *g, char *
     *out = 0;
     if (g->b < 0)
         snprintf(out, n,
-                 "only model_layers %.0f was run; add a second value of model_layers to the sweep",
+                 "cells exist only for model_layers %.0f; extrapolation needs a second value of "
+                 "model_layers in the sweep",
                  kvr_table_number(t, g->a, LAYERS));
     else if (!isfinite(g->layers))
-        snprintf(out, n,
-                 "folder of model %.60s not found, so the model's number of layers is unknown",
-                 kvr_table_text(t, g->a, MODEL));
+        snprintf(
+            out, n,
+            "folder of model %.60s not found, so the number of layers to extrapolate to is unknown",
+            kvr_table_text(t, g->a, MODEL));
     else if (!isfinite(scaled(t, g, SEEN)))
         snprintf(
             out, n,
@@ -161,9 +163,9 @@ static enum kvr_status fill(struct kvr_table *out, const struct kvr_table *t)
     }
     KVR_TRY(kvr_table_note(out, "scaled: linear extrapolation to all layers, from the runtimes and "
                                 "peaks of the two smallest numbers of layers"));
-    return kvr_table_note(out, "error of scaling: extrapolated value divided by the value measured "
-                               "with the whole model, minus 1, also for times of NOISY cells; "
-                               "fidelity cannot be extrapolated");
+    return kvr_table_note(
+        out, "error of scaling: extrapolated value divided by the value measured with all layers, "
+             "minus 1 (times of NOISY cells are included); fidelity cannot be extrapolated");
 }
 
 enum kvr_status kvr_report_scaled(struct kvr_table **out, const char *db_path)

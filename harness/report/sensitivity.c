@@ -242,14 +242,13 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
         find_methods(&w);
         st = all_verdicts(&w, *out);
     }
-    snprintf(
-        note, sizeof note,
-        "%s: with only the rollouts of a column, is the method still better than the best of the "
-        "methods that are significantly worse in all rollouts? yes: the interval excludes 0; "
-        "weaker: the difference has the same sign; no: it has the opposite sign; reversed: "
-        "opposite sign and separable; teacher: cells with forcing: teacher; other reading: another "
-        "version of the method, such as NAME@study",
-        o->metric);
+    snprintf(note, sizeof note,
+             "%s; above: the best method that is significantly worse than the row's method over "
+             "all rollouts; each later column repeats this comparison with only some rollouts: yes "
+             "(better, and the interval excludes 0), weaker (better, but the interval includes 0), "
+             "no (not better) or reversed (worse, and the interval excludes 0); teacher: cells "
+             "with forcing: teacher; other version: such as NAME@study instead of NAME",
+             o->metric);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st != KVR_OK)

@@ -39,7 +39,8 @@ static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options
     va_end(ap);
     if (n < 0 || (size_t)n >= sizeof sql)
         return kvr_fail(KVR_EINVAL,
-                        "stats: the condition of --where has %zu characters, about %d are allowed",
+                        "stats: the condition of --where is too long: it has %zu characters, about "
+                        "%d are allowed",
                         o->where ? strlen(o->where) : 0, SQL_MAX / 2);
     return kvr_table_query(t, o->db, sql, NULL);
 }
@@ -477,11 +478,11 @@ static enum kvr_status note_chaos(struct kvr_table *t, const struct race *r)
         return kvr_table_note(t, "no BF16 reruns with perturbed noise exist, so the "
                                  "chaos floor is unknown; set `control: 4` in the sweep");
     return kvr_table_note(
-        t, r->distance ? "row BF16: distance of BF16's reruns with perturbed noise, the "
-                         "chaos floor; beyond chaos: separable from the chaos floor, and farther "
-                         "from BF16; jitter: standard deviation over a prompt's reruns"
-                       : "beyond chaos: separable from BF16's reruns with perturbed noise; "
-                         "jitter: standard deviation over a prompt's reruns");
+        t, r->distance ? "row BF16: the chaos floor, which is the distance of BF16's reruns with "
+                         "perturbed noise; beyond chaos: significantly farther from BF16 than the "
+                         "chaos floor; jitter: standard deviation over the reruns of a prompt"
+                       : "beyond chaos: significantly different from BF16's reruns with perturbed "
+                         "noise; jitter: standard deviation over the reruns of a prompt");
 }
 
 static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
@@ -520,7 +521,8 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
                         r->o->metric, r->o->against, r->o->db,
                         strcmp(r->o->metric, "runtime_s") == 0
                             ? ": statistics use only runtimes measured with `timing: true` on an "
-                              "idle machine (column time_codes of cells_wide: why others are not)"
+                              "idle machine (column time_codes of the SQL view cells_wide says why "
+                              "a runtime is not used)"
                             : "");
     for (int i = 0; i < r->n; i++)
         KVR_TRY(compare(r, &r->m[i], base, &r->m[i].c));
@@ -534,13 +536,12 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         KVR_TRY(add_paired(*out, r, &r->m[i]));
     snprintf(
         note, sizeof note,
-        "%s, %s is better, difference to %s paired by %s; %g %% intervals (Student's t with Hall's "
-        "transformation); separable: significant in a sign-flip test, Holm-adjusted over %d "
-        "comparisons, and the interval excludes 0 (needs at least %d pairs); group: methods not "
-        "separable from the best of the group; P(better): share of sign flips with a smaller mean "
-        "difference; P(beats next): the same against the next row; better: by more than %g in the "
-        "anytime-valid test "
-        "of `kvreel claims`",
+        "%s, %s is better; difference to %s paired by %s, with %g %% intervals (Student's t with "
+        "Hall's transformation); separable: significant in a sign-flip test (Holm-adjusted over %d "
+        "comparisons, at least %d pairs), and the interval excludes 0; group: methods not "
+        "separable from the group's best method; P(better): share of sign flips whose mean "
+        "difference is below the observed one; P(beats next): P(better) against the next row; "
+        "better: better by more than %g in the anytime-valid test of `kvreel claims`",
         r->o->metric, r->sign > 0 ? "higher" : "lower", r->o->against,
         r->o->unit == KVR_PER_SEED ? "seed" : "prompt", 100 * r->o->level, r->n - 1,
         kvr_pairs_needed(r->n - 1, r->o->level), kvr_default_margin(r->o->metric));
@@ -648,11 +649,11 @@ static enum kvr_status add_timings(struct kvr_table *out, const struct kvr_table
     }
     return kvr_table_note(
         out,
-        "median over repeats with a distribution-free interval; fewer than 6 repeats show min-max; "
-        "coverage: confidence level of the interval; outliers are counted and kept; attributed: "
-        "share of the time in measured phases; cold: the first rollout of a process; column time: "
-        "`counts`, or why statistics ignore the time; to BF16: over pairs of consecutive rollouts "
-        "(setting abba)");
+        "median over repeats with a distribution-free interval, or with the minimum and maximum of "
+        "fewer than 6 repeats; coverage: confidence level of the interval; outliers are counted "
+        "and kept; attributed: share of the runtime in measured phases; cold: runtime of a "
+        "process's first rollout; time: `counts`, or why statistics ignore the runtime; to BF16: "
+        "runtime relative to BF16's, over pairs of consecutive rollouts (setting abba)");
 }
 
 enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_options *o)
@@ -782,9 +783,10 @@ enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_
     if (st == KVR_OK)
         st = matrix(out, t, prompts);
     if (st == KVR_OK)
-        st = kvr_table_note(
-            *out, "cells OK / cells planned; U unsupported, X excluded, O skipped or interrupted, "
-                  "F failed, -: none planned");
+        st = kvr_table_note(*out,
+                            "each entry: number of OK cells / number of planned cells, followed by "
+                            "U, X, O or F if any cells are unsupported (U), excluded (X), skipped "
+                            "or interrupted (O), or failed (F); -: no cells are planned");
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&t);

@@ -188,9 +188,8 @@ const struct kvr_report kvr_reports[] = {
      * compression. */
     { .name = "summary",
       .chaos = true,
-      .title = "Cost and fidelity against the BF16 cache: means over n videos, median runtime, "
-               "with 95 % "
-               "intervals",
+      .title = "Cost, and fidelity to the BF16 rollout: means over n videos (runtime: median), "
+               "with 95 % intervals",
       .sql = kvr_statement_table_summary,
       .intervals = true,
       .columns = columns,
@@ -210,7 +209,8 @@ const struct kvr_report kvr_reports[] = {
       .title =
           "Sensitivity of SSIM verdicts to seeds, prompts, teacher forcing and method variants",
       .make = kvr_report_sensitivity,
-      .empty = "no two methods are separable in SSIM (the test needs at least six common prompts)",
+      .empty = "no two methods differ significantly in SSIM (the test needs at least six prompts "
+               "that both methods ran)",
       .fold = settings },
     { .name = "claims",
       .title = "Papers' claims for which this database has cells",
@@ -221,12 +221,12 @@ const struct kvr_report kvr_reports[] = {
     { .name = "variance",
       .title = "Fraction of a claim's prompts that each variance-reduction technique saves",
       .make = kvr_report_variance,
-      .empty = "no claim has cells of 12 prompts, the minimum, in this database; `kvreel settle "
-               "all` runs them",
+      .empty = "no claim has finished cells of at least 12 prompts, this table's minimum, in this "
+               "database; `kvreel settle all` runs more prompts",
       .fold = no_settings },
     { .name = "cost",
-      .title = "Cost: peak memory by allocation tag, compression, and time by phase, with "
-               "predicted and published values",
+      .title = "Measured cost (peak memory by allocation tag, compression, and time by phase), "
+               "with predicted and published values where these exist",
       .make = kvr_report_cost,
       .fold = settings },
     { .name = "scaled",
@@ -235,14 +235,15 @@ const struct kvr_report kvr_reports[] = {
       .empty = "no model was measured with fewer layers (setting model_layers)",
       .fold = no_settings },
     { .name = "table2",
-      .title = "Columns of Table 2 of the 33-method study over all suites, with 95 % intervals",
+      .title = "Compression, peak memory, time and fidelity over all suites (columns as in Table 2 "
+               "of the 33-method study), with 95 % intervals",
       .sql = kvr_statement_table_study,
       .with = KVR_WITH("by", ""),
       .columns = columns,
       .fold = settings },
     { .name = "appendix_c",
-      .title = "Columns of Table 2 of the 33-method study by suite (its Appendix C), with 95 % "
-               "intervals",
+      .title = "Compression, peak memory, time and fidelity by suite (tables as in Appendix C of "
+               "the 33-method study), with 95 % intervals",
       .sql = kvr_statement_table_study,
       .with = KVR_WITH("by", "w.suite, "),
       .columns = columns,
@@ -409,7 +410,7 @@ enum kvr_status kvr_report_footer(char **out, const char *db_path)
 static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
 {
     static const char *const says[] = {
-        "NOISY (disturbed times): left out of mean runtimes",
+        "NOISY (time disturbed by load, parallel jobs or clock changes): left out of mean runtimes",
         "failed: left out of all means (report -t failures lists them)",
         "excluded: left out of all means (SQL view holes lists them)",
         "unsupported: left out of all means (SQL view holes lists them)"

@@ -224,7 +224,7 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
 {
     struct reading r;
     struct window_row *w = NULL, *floor = NULL;
-    char note[256];
+    char note[384];
     int n = 0;
     enum kvr_status st = open_reading(&r, o, kvr_statement_stats_windows);
 
@@ -246,12 +246,12 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
     }
     if (st == KVR_OK)
         st = window_table(out, &r, w, n);
-    snprintf(note, sizeof note,
-             "%s by window, means and %g %% intervals over prompts; floor: BF16's reruns with "
-             "perturbed noise "
-             "in the same window; beyond chaos: differs significantly from them, Holm-adjusted "
-             "over the methods of a window",
-             o->metric, 100 * o->level);
+    snprintf(
+        note, sizeof note,
+        "%s by part of the video (window): means and %g %% intervals over prompts; floor: mean of "
+        "BF16's reruns with perturbed noise in the same window; beyond chaos: whether the method "
+        "differs significantly from these reruns, Holm-adjusted over the methods of a window",
+        o->metric, 100 * o->level);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st != KVR_OK)
@@ -364,7 +364,7 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
                                             "propagated_lo", "propagated_hi",
                                             "factor",        NULL };
     struct reading r;
-    char note[512];
+    char note[640];
     enum kvr_status st = open_reading(&r, o, kvr_statement_stats_growth);
 
     *out = NULL;
@@ -376,13 +376,14 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
     }
     if (st == KVR_OK)
         kvr_table_drop_empty(*out, optional);
-    snprintf(note, sizeof note,
-             "%s: injected: error per chunk of cells with forcing 'teacher'; free: accumulated "
-             "error of cells without forcing; propagated: free minus injected, paired; per chunk: "
-             "least-squares slope over the chunks of a rollout without forcing; error x: growth "
-             "factor of the RMS error per chunk; %g %% intervals over prompts; row BF16: BF16's "
-             "reruns with perturbed noise",
-             o->metric, 100 * o->level);
+    snprintf(
+        note, sizeof note,
+        "%s with %g %% intervals over prompts; injected: error of cells with forcing 'teacher', "
+        "whose chunks start from the BF16 rollout's past; free: accumulated error of cells without "
+        "forcing; propagated: free minus injected, paired by prompt and seed; per chunk: slope of "
+        "a least-squares line over the chunks of a rollout without forcing; error x: factor by "
+        "which the RMS error grows per chunk; row BF16: BF16's reruns with perturbed noise",
+        o->metric, 100 * o->level);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st != KVR_OK)

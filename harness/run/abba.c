@@ -19,7 +19,9 @@ enum kvr_status kvr_abba_open(struct kvr_abba *t, int n_blocks)
     if (t->method_ns && t->reference_ns && t->pair)
         return KVR_OK;
     kvr_abba_free(t);
-    return kvr_fail(KVR_ENOMEM, "abba: out of memory while allocating %d blocks", n_blocks);
+    return kvr_fail(KVR_ENOMEM,
+                    "abba: out of memory while allocating the times of %d blocks of four rollouts",
+                    n_blocks);
 }
 
 void kvr_abba_free(struct kvr_abba *t)
@@ -40,7 +42,8 @@ static enum kvr_status run_pair(struct kvr_abba *t, int i, bool method_first, kv
         KVR_TRY(time(ctx, method, ns));
         if (*ns <= 0)
             return kvr_fail(KVR_EINVAL,
-                            "abba: the %s rollout of pair %d took %lld ns, need more than 0",
+                            "abba: the measured time of the %s rollout in pair %d (BF16 and "
+                            "method) is %lld ns, need more than 0",
                             method ? "method's" : "BF16", i, (long long)*ns);
     }
     t->pair[i] = (double)t->method_ns[i] / (double)t->reference_ns[i];

@@ -67,8 +67,10 @@ enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text)
     if (!text)
         return KVR_OK;
     if (strlen(text) >= sizeof copy)
-        return kvr_fail(KVR_EINVAL, "retries: the text has %zu characters, at most %zu are allowed",
-                        strlen(text), sizeof copy - 1);
+        return kvr_fail(
+            KVR_EINVAL,
+            "retries: the list of TYPE:N entries has %zu characters, at most %zu are allowed",
+            strlen(text), sizeof copy - 1);
     snprintf(copy, sizeof copy, "%s", text);
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
         char *colon = strchr(w, ':'), *end = NULL;

@@ -55,9 +55,10 @@ static enum kvr_status substitute(const struct kvr_external *e, const char *text
                 if (!holders[i].value) {
                     fclose(f);
                     free(*out);
-                    return kvr_fail(KVR_ENOTFOUND,
-                                    "the metric command uses %s, which this cell does not have",
-                                    holders[i].name);
+                    return kvr_fail(
+                        KVR_ENOTFOUND,
+                        "the metric command contains %s, but this cell has no such file",
+                        holders[i].name);
                 }
                 fputs(holders[i].value, f);
                 text += strlen(holders[i].name);
@@ -203,14 +204,15 @@ static enum kvr_status judge(const char *program, enum kvr_sandbox_kind kind, in
         return kvr_fail(KVR_EIO, "%s: the metric program was killed by signal %d (SIG%s)", program,
                         sig, sigabbrev_np(sig) ? sigabbrev_np(sig) : "?");
     if (WEXITSTATUS(status) == KVR_SANDBOX_FAILED && o->n == 0 && kind == KVR_SANDBOX_LANDLOCK)
-        return kvr_fail(
-            KVR_EIO,
-            "%s: the sandbox could not be created, or the metric program exited with code %d",
-            program, KVR_SANDBOX_FAILED);
+        return kvr_fail(KVR_EIO,
+                        "%s: the sandbox could not be created, or the metric program ended itself "
+                        "with exit code %d",
+                        program, KVR_SANDBOX_FAILED);
     if (WEXITSTATUS(status) == EXEC_FAILED && o->n == 0)
-        return kvr_fail(KVR_ENOTFOUND,
-                        "%s: the metric program could not be started, or exited with code %d",
-                        program, EXEC_FAILED);
+        return kvr_fail(
+            KVR_ENOTFOUND,
+            "%s: the metric program could not be started, or ended itself with exit code %d",
+            program, EXEC_FAILED);
     if (WEXITSTATUS(status) != 0)
         return kvr_fail(KVR_EIO, "%s: the metric program exited with code %d", program,
                         WEXITSTATUS(status));

@@ -172,7 +172,7 @@ static enum kvr_status check_file(const char *path, const char *sha256)
         return KVR_OK;
     return kvr_fail(KVR_EFORMAT,
                     "%s: the file was modified after the measurement: its sha256 is %.12s, the "
-                    "database has %.12s",
+                    "database has %.12s; restore the file",
                     path, hex, sha256 ? sha256 : "none");
 }
 
@@ -321,7 +321,8 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     enum kvr_status st;
 
     if (!c->frames || !c->reference)
-        return kvr_fail(KVR_ENOTFOUND, "the database has no file of frames of %s",
+        return kvr_fail(KVR_ENOTFOUND,
+                        "nothing to score: the database names no stored frames for %s",
                         c->frames ? "this cell's BF16 baseline" : "this cell");
     if (c->other_build)
         return kvr_fail(KVR_EFORMAT, "another build of kvreel measured the baseline later than "

@@ -163,8 +163,10 @@ static void wait_for_gpu(struct runner *r)
 {
     r->waits_for_gpu = r->n_running == 0;
     if (r->waits_for_gpu && !r->said_so)
-        kvr_progress_say(&r->progress, "waiting, because other runs of kvreel use %s of this run",
-                         r->gpus.n == 1 ? "the GPU" : "all GPUs");
+        kvr_progress_say(
+            &r->progress,
+            "waiting for a free GPU: other kvreel runs occupy %s that this run may use",
+            r->gpus.n == 1 ? "the only GPU" : "all GPUs");
     r->said_so = r->said_so || r->waits_for_gpu;
 }
 

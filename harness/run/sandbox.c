@@ -173,7 +173,8 @@ static enum kvr_status choose(struct kvr_sandbox *s, enum kvr_sandbox_kind wante
         s->kind = KVR_SANDBOX_BWRAP;
     else if (wanted == KVR_SANDBOX_BWRAP)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "external: the sandbox program bwrap cannot run on this machine");
+                        "external: the sandbox program bwrap is missing or cannot create a sandbox "
+                        "on this machine; install bubblewrap");
     else if (wanted != KVR_SANDBOX_NONE && kvr_sandbox_has_landlock())
         s->kind = KVR_SANDBOX_LANDLOCK;
     else if (wanted == KVR_SANDBOX_LANDLOCK)

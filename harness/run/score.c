@@ -146,7 +146,8 @@ static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
 
     kvr_score_name_weights(&mi, weights);
     if (!in->truth)
-        return add(list, m->name, m->unit, 0, NAN, NAN, "the prompt has no ground truth", NULL, 0);
+        return add(list, m->name, m->unit, 0, NAN, NAN,
+                   "the prompt has no ground-truth frames (key truth of its suite)", NULL, 0);
     if (in->truth->n < in->test->n)
         return kvr_fail(KVR_EINVAL,
                         "%s: the ground truth has %d frames, need at least those of the video, %d",
@@ -229,9 +230,10 @@ static enum kvr_status add_scores(json_t *list, const struct command *c, json_t 
         const char *name = json_string_value(json_array_get(c->scores, i));
 
         value = json_object_get(got, name);
-        KVR_TRY(add_score(list, c, name, value,
-                          value ? missing(value)
-                                : "the metric program's JSON does not have this score"));
+        KVR_TRY(add_score(
+            list, c, name, value,
+            value ? missing(value)
+                  : "the JSON object that the metric program printed has no score of this name"));
     }
     if (n > 0)
         return KVR_OK;

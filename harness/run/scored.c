@@ -18,7 +18,8 @@ static enum kvr_status read_spec(const char *text, json_t **out)
         return KVR_OK;
     json_decref(*out);
     *out = NULL;
-    return kvr_fail(KVR_EFORMAT, "score: the spec of a cell is not a JSON object");
+    return kvr_fail(KVR_EFORMAT, "score: column spec of a cell in the database is not a JSON "
+                                 "object; `kvreel fsck` checks databases");
 }
 
 bool kvr_scored_has_metric(const json_t *spec, const char *name, const json_t *version)

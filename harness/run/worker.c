@@ -120,7 +120,7 @@ static enum kvr_status open_scheme(const struct kvr_worker_job *j, struct kvr_sc
     json_object_foreach(options, key, value)
     {
         if (n == MAX_SETTINGS || !json_is_string(value))
-            return kvr_fail(KVR_EINVAL, "%s: option %s: need a string, and at most %d options",
+            return kvr_fail(KVR_EINVAL, "%s: option %s: need a string; at most %d options allowed",
                             where, key, MAX_SETTINGS);
         s[n].name = key;
         s[n++].value = json_string_value(value);
@@ -585,7 +585,7 @@ static enum kvr_status measure_text(struct kvr_worker_job *j, struct kvr_dev *de
     if (st == KVR_OK) {
         st = answer_rollout(j, dev, &r.cost);
         if (st == KVR_OK)
-            st = kvr_worker_answer_no_frames(j, "a language model has no frames");
+            st = kvr_worker_answer_no_frames(j, "a language model has no video frames");
         if (st == KVR_OK)
             st = kvr_worker_text_answer(&r, j->answer);
         kvr_text_result_free(&r);
@@ -626,7 +626,7 @@ static enum kvr_status measure_replayed(struct kvr_worker_job *j, struct kvr_dev
     KVR_TRY(kvr_replay_run(dev, scheme, req, NULL, NULL, &r));
     st = answer_rollout(j, dev, &r.cost);
     if (st == KVR_OK)
-        st = kvr_worker_answer_no_frames(j, "a trace has no frames");
+        st = kvr_worker_answer_no_frames(j, "a trace has no video frames");
     if (st == KVR_OK)
         st = kvr_worker_trace_answer(req, &r, j->answer);
     if (st == KVR_OK && probe)
@@ -672,7 +672,7 @@ static enum kvr_status check_plugin(const char *name, const char *sha256)
                             "%s: the plug-in was modified after planning; run the sweep again",
                             l->path);
         }
-    return kvr_fail(KVR_ENOTFOUND, "%s: plugins: the list lacks plug-in '%s'", where, name);
+    return kvr_fail(KVR_ENOTFOUND, "%s: no file in plugins contains plug-in '%s'", where, name);
 }
 
 static enum kvr_status load_plugins(const struct kvr_worker_job *j)

@@ -175,8 +175,8 @@ static enum kvr_status compare_with_reference(struct kvr_worker_job *j,
     KVR_TRY(kvr_sha256_file(j->reference, hex));
     if (j->reference_sha256 && strcmp(hex, j->reference_sha256) != 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: the baseline's frames were modified after the measurement: sha256 is "
-                        "%.12s, the database has %.12s",
+                        "%s: the baseline's frames file was modified after the baseline was "
+                        "measured: its sha256 is %.12s, the database has %.12s; restore the file",
                         j->reference, hex, j->reference_sha256);
     KVR_TRY(kvr_video_read(&ref, j->reference));
     st = compare(j, c, &ref.frames, f);
@@ -202,7 +202,8 @@ enum kvr_status kvr_worker_answer_frames(struct kvr_worker_job *j, const struct 
     const struct kvr_frames f = { r->n, r->height, r->width, r->rgb };
 
     if (!r->rgb)
-        return kvr_worker_answer_no_frames(j, "no decoder for this model's latents");
+        return kvr_worker_answer_no_frames(
+            j, "the rollout has no frames, since no decoder is available for this model's latents");
     KVR_TRY(write_frames(j, &f));
     if (j->video && video_is_scored(j)) {
         KVR_TRY(write_video(j, &f));

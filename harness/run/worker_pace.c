@@ -20,7 +20,8 @@ static enum kvr_status find_file(char **path, char *missing, size_t size,
 
     *path = NULL;
     if (c->latent_is_rgb) {
-        snprintf(missing, size, "the latents are RGB frames and need no decoder");
+        snprintf(missing, size,
+                 "not measured: the model's latents are RGB frames, so no decoder runs");
         return KVR_OK;
     }
     KVR_TRY(kvr_model_paths(model_dir, c, kind, &files));

@@ -108,14 +108,13 @@ static enum kvr_status find_methods(struct decide *d)
     o.plan_ctx = d;
     KVR_TRY(kvr_run(&o, &d->sum->run));
     if (d->too_many || d->n_methods < 2)
-        return kvr_fail(KVR_EINVAL,
-                        "%s: 'until: decided' compares 2 to %d methods%s, but %s of the sweep's "
-                        "methods can run",
-                        o.sweep.path, KVR_DECIDE_METHODS,
-                        d->against_baseline ? " besides BF16" : "",
-                        d->too_many    ? "more"
-                        : d->n_methods ? "only one"
-                                       : "none");
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: 'until: decided' needs 2 to %d methods%s that can run, but the sweep has %s",
+            o.sweep.path, KVR_DECIDE_METHODS, d->against_baseline ? " besides BF16" : "",
+            d->too_many    ? "more"
+            : d->n_methods ? "only one"
+                           : "none");
     return kvr_decide_path(d->sum->run.out_dir, d->name, d->sum->ledger, sizeof d->sum->ledger);
 }
 

@@ -241,7 +241,7 @@ static enum kvr_status check_open(struct check *c)
         check_common(c);
     c->out->checksummed = has_checksums(c);
     if (!c->out->checksummed && !c->no_memory && c->version >= KVR_STORE_CHECKSUMS)
-        report_problem(c, "structure: the table of checksums cannot be read");
+        report_problem(c, "structure: table seal, which has the checksums, cannot be read");
     for (int w = 0; st == KVR_OK && c->out->checksummed && w < KVR_N_CHECKSUMS; w++)
         st = walk(c, (enum kvr_checksum_what)w, NULL, NULL);
     return st == KVR_OK && c->no_memory ? no_memory(c) : st;

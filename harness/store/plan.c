@@ -102,7 +102,7 @@ enum kvr_status kvr_store_about(struct kvr_store *s, const char *session, const 
                                 const char *value)
 {
     return put_with_checksum(s, KVR_CHECKSUM_SESSION, "INSERT OR REPLACE INTO about VALUES(?,?,?)",
-                             "writing a fact about the session",
+                             "writing a name and value that describe a session",
                              (const char *const[4]){ session, name, value });
 }
 
@@ -122,5 +122,6 @@ enum kvr_status kvr_store_stopped(struct kvr_store *s, const char *cell)
 
 enum kvr_status kvr_store_none_running(struct kvr_store *s)
 {
-    return kvr_sql_exec(s, "DELETE FROM running", "deleting the records of running cells");
+    return kvr_sql_exec(s, "DELETE FROM running",
+                        "deleting the records of cells that an interrupted run left running");
 }

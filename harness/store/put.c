@@ -352,7 +352,7 @@ static enum kvr_status put_spec(struct kvr_store *s, const char *cell, const cha
 
     KVR_TRY(kvr_sql_prepare(s, &q, "UPDATE cell SET spec = ?2 WHERE key = ?1"));
     kvr_sql_bind(q, "tt", cell, spec);
-    st = kvr_sql_step(s, q, "writing the spec of a scored cell");
+    st = kvr_sql_step(s, q, "updating column spec of a scored cell");
     sqlite3_finalize(q);
     return st;
 }

@@ -107,7 +107,7 @@ check "under the name of the part" test \
     "$(sql cut.db 'SELECT group_concat(DISTINCT model) FROM cell')" = \
     'wan-1.3b-random/layers=1,steps=1'
 check "fidelity is NULL with the reason" test "$(sql cut.db \
-    "SELECT count(*) FROM metric WHERE value IS NULL AND missing = 'no decoder for this model''s latents'")" = \
+    "SELECT count(*) FROM metric WHERE value IS NULL AND missing = 'the rollout has no frames, since no decoder is available for this model''s latents'")" = \
     "$(sql cut.db 'SELECT count(*) FROM metric')"
 check "of each cell" test "$(sql cut.db 'SELECT count(DISTINCT cell) FROM metric')" = 2
 check "no video, no frames" test "$(sql cut.db 'SELECT count(*) FROM artifact')" = 0
@@ -135,4 +135,4 @@ exits 0 "one more method, and no baseline again" run "$cut" --set 'methods=[BF16
     "${less[@]}" --db cut.db --out cut --dry-run --json
 json "one to run" '.to_run == 1'
 exits 3 "there is nothing to score" score ms_ssim --db cut.db --out cut
-says "says why" 'no file of frames'
+says "says why" 'names no stored frames'

@@ -49,7 +49,7 @@ says "with its line" "bad.yaml:14:8: 'until: decided lpips': need one of the swe
 exits 2 "two windows" "${run[@]}" --set 'window=[0, 3]'
 says "are two answers" "needs exactly one value of 'window', not 2"
 exits 2 "one method" "${run[@]}" --set 'methods=[BF16, RTN_INT8]'
-says "is no pair" "compares 2 to 32 methods besides BF16, but only one of the sweep's methods can run"
+says "is no pair" "needs 2 to 32 methods besides BF16 that can run, but the sweep has only one"
 exits 2 "a part of the cells" "${run[@]}" --shard 0/2
 says "gives no verdict" "cannot be combined with --shard"
 check "nothing was measured" test ! -e t.db

@@ -76,7 +76,7 @@ json "of cells that did not change says so" '.[] | select(.method == "BF16") | .
 json "pairs those that did" '.[] | select(.method == "RTN_INT2") | .same_frames == "1/2" and ((.difference - 0.25) | fabs) < 1e-12 and ((.now - .before - 0.25) | fabs) < 1e-12 and .separable != "the same" and .separable != "yes"'
 json "leaves out what one of them has not" '.[] | select(.method == "RTN_INT4") | .cells == 1'
 exits 0 "as text" stats runs --db all.db --before then.db
-prints "it says who measured what" 'before: then.db, commit .*an old one; 0 cells of this database are not in the other database, now: all.db, .*; 1 cells of this database are not in the other database'
+prints "it says who measured what" 'before: then.db, commit .*an old one; 0 cells are only in this database, now: all.db, .*; 1 cells are only in this database'
 exits 2 "without the other one" stats runs --db all.db
 exits 2 "with one that is not there" stats runs --db all.db --before gone.db
 

@@ -37,7 +37,7 @@ same "what every cell has" \
     "$(ask "SELECT name, count(*) FROM metric WHERE value IS NOT NULL GROUP BY name" | tr '\n' ' ')" \
     "kl,12 mass,12 nll,12 tokens_scored,12 top1,12 "
 same "frames are missing, with the reason" \
-    "$(ask "SELECT DISTINCT missing FROM metric WHERE name = 'psnr'")" "a language model has no frames"
+    "$(ask "SELECT DISTINCT missing FROM metric WHERE name = 'psnr'")" "a language model has no video frames"
 same "settings" "$(ask "SELECT DISTINCT forcing, prefix, scored, window FROM cell")" "teacher,32,64,0"
 same "BF16 is the teacher" \
     "$(ask "SELECT count(*) FROM metric m JOIN cell c ON c.key = m.cell WHERE c.method = 'BF16' AND

@@ -75,12 +75,12 @@ exits 0 "more metrics afterwards" score ssim_gauss identical_frames_truth --db t
 check "and their truth" test -n "$(metric RTN_INT2 ct01 ssim_gauss_truth)"
 check "nothing identical" test "$(metric RTN_INT2 ct01 identical_frames_truth)" = 0.0
 check "asked for where there is none: NULL with a reason" test \
-    "$(metric RTN_INT2 free identical_frames_truth missing)" = "the prompt has no ground truth"
+    "$(metric RTN_INT2 free identical_frames_truth missing)" = "the prompt has no ground-truth frames (key truth of its suite)"
 check "not asked for where there is none: no row" test -z "$(metric RTN_INT2 free ssim_gauss_truth n)"
 exits 0 "asked for by the sweep" "${run[@]}" -s 'metrics=[psnr_truth]'
 json "of the frames that are there" '.ok == 0 and .scored == 4'
 check "NULL with a reason" test "$(sql t.db "SELECT DISTINCT missing FROM metric m JOIN cell c ON
-    c.key = m.cell WHERE prompt_id = 'free' AND m.name = 'psnr_truth'")" = "the prompt has no ground truth"
+    c.key = m.cell WHERE prompt_id = 'free' AND m.name = 'psnr_truth'")" = "the prompt has no ground-truth frames (key truth of its suite)"
 check "no cell is added" test "$(sql t.db 'SELECT count(*) FROM cell')" = 4
 
 printf '\377' | dd of=t.safetensors bs=1 seek=$(($(stat -c %s t.safetensors) - 42 * frame * 7 - 1)) \

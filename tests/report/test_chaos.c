@@ -300,10 +300,10 @@ START_TEST(two_videos_are_named)
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
     /* forced rollouts have rows of their own, draws have none */
     ck_assert_int_eq(t->n_rows, 2 * 3);
-    said =
-        strstr(t->note,
-               "prompts whose BF16 reruns with perturbed noise diverge, so fidelity is unreliable "
-               "(lowest PSNR): p07 (22.0 dB)");
+    said = strstr(
+        t->note,
+        "prompts whose BF16 reruns with perturbed noise diverge from the BF16 rollout, so their "
+        "fidelity is unreliable (in parentheses: lowest PSNR of a rerun): p07 (22.0 dB)");
     ck_assert(said);
     ck_assert(number_of(t, "TWIN", "psnr_floor") > 50);
     ck_assert(number_of(t, "TWIN", "psnr_jitter") > 0.8);

@@ -39,7 +39,8 @@ static const struct failure {
     { "  ", "the metric command is empty, need a program and its arguments" },
     { "echo '{\"sandbox\": 1}'",
       "echo: the metric program printed the score 'sandbox', a reserved name" },
-    { "echo {reference}", "the metric command uses {reference}, which this cell does not have" },
+    { "echo {reference}",
+      "the metric command contains {reference}, but this cell has no such file" },
     { "head -c 2000000 /dev/zero", "head: the metric program printed more than 1048576 bytes" },
 };
 enum { N_FAILURES = sizeof failures / sizeof failures[0] };

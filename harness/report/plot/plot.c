@@ -657,7 +657,7 @@ static enum kvr_status fail_empty(const struct kvr_plot_spec *spec, const struct
                     "plot %s: nothing to draw: none of %d rows has both %s and %s%s%s%s",
                     spec->name, rows->n_rows, spec->x.column, spec->y.column,
                     *codes ? "; only runtimes measured with `timing: true` on an idle machine are "
-                             "drawn (codes of why other runtimes are not drawn: "
+                             "drawn (codes of the reasons for leaving out the other runtimes: "
                            : "",
                     codes, *codes ? ")" : "");
 }

@@ -76,7 +76,7 @@ enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, c
     if (st == KVR_OK && out->table->n_rows == 0 && measured && !quantity)
         st = kvr_fail(KVR_ENOTFOUND,
                       "reproduce %s: no cell of a method in the study's version (NAME@study) "
-                      "found in %s",
+                      "found in %s; run a sweep with such methods",
                       paper, db_path);
     else if (st == KVR_OK && out->table->n_rows == 0)
         st = kvr_fail(KVR_ENOTFOUND,

@@ -119,8 +119,8 @@ static enum kvr_status claim_below(struct claims *w, const struct kvr_prefill_ru
         c->verdict = below ? KVR_VERDICT_HOLDS : KVR_VERDICT_FAILS;
     snprintf(c->basis, sizeof c->basis, "texts: %d, prefixes: %d", taylor->n_texts, places);
     snprintf(c->reason, sizeof c->reason,
-             "number of prefix lengths with an NLL (over all tokens) below BF16's; significantly "
-             "below: %d",
+             "number of prefix lengths at which the NLL, averaged over all tokens, is below "
+             "BF16's; it is significantly below, paired by text, at %d prefix lengths",
              surely);
     return KVR_OK;
 }
@@ -138,9 +138,10 @@ static enum kvr_status claim_nearer(struct claims *w, const struct kvr_prefill_r
     KVR_TRY(kvr_prefill_compare(&w->p, carrier, taylor, KVR_PREFILL_MASS_DISTANCE, &c->c));
     KVR_TRY(kvr_prefill_compare(&w->p, taylor, NULL, KVR_PREFILL_MASS_SHIFT, &shift));
     say_interval(c, -1);
-    snprintf(c->reason, sizeof c->reason,
-             "attention mass on the prefix with the Taylor correction, minus that of BF16: %+.4f",
-             shift.mean);
+    snprintf(
+        c->reason, sizeof c->reason,
+        "with the Taylor correction, the attention mass on the prefix differs from BF16's by %+.4f",
+        shift.mean);
     return KVR_OK;
 }
 
@@ -201,9 +202,9 @@ static enum kvr_status say_best(struct claims *w, const struct kvr_prefill_run *
     c->measured = kvr_prefill_mean(&w->p, best[0], KVR_PREFILL_D_NLL);
     snprintf(c->basis, sizeof c->basis, "texts: %d, %.2f bits", best[0]->n_texts, best[0]->bits);
     snprintf(c->reason, sizeof c->reason,
-             "NLL %+.4f relative to the second-best method, %.60s at %.2f bits: %s", d.mean,
-             best[1]->method, best[1]->bits,
-             kvr_separable(&d, d.p) ? "separable" : "not separable");
+             "NLL minus the second-best method's (%.60s at %.2f bits per element): %+.4f, %s",
+             best[1]->method, best[1]->bits, d.mean,
+             kvr_separable(&d, d.p) ? "significant" : "not significant");
     return KVR_OK;
 }
 
@@ -264,12 +265,13 @@ static enum kvr_status judge(struct claims *w)
         if (kvr_separable(&c->c, p[w->n + i]))
             c->verdict = c->c.mean > 0 ? KVR_VERDICT_HOLDS : KVR_VERDICT_FAILS;
         else if (missing > 0)
-            snprintf(c->reason + used, sizeof c->reason - used,
-                     "%sneeds %d more texts to be significant in %d tests", used ? "; " : "",
-                     missing, tests);
+            snprintf(
+                c->reason + used, sizeof c->reason - used,
+                "%sa significant difference in %d Holm-adjusted tests needs at least %d more texts",
+                used ? "; " : "", tests, missing);
         else
             snprintf(c->reason + used, sizeof c->reason - used,
-                     "%snot separable from 0, p = %.2g, Holm-adjusted over %d tests",
+                     "%sthe difference is not significant: p = %.2g, Holm-adjusted over %d tests",
                      used ? "; " : "", p[w->n + i], tests);
     }
     free(p);

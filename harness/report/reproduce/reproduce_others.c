@@ -70,8 +70,8 @@ static enum kvr_status add_bias_cell(struct kvr_repro *r, const struct kvr_table
                                                   : "no database given; add --db FILE";
     } else {
         out.verdict = KVR_VERDICT_NOT_COMPARABLE;
-        out.reason = "the paper uses another model and other prompts; compare only how much a "
-                     "correction improves";
+        out.reason = "the paper uses another model and other prompts, so compare only the effects "
+                     "of corrections, not the metrics";
     }
     return kvr_repro_add(r, &out);
 }
@@ -114,9 +114,11 @@ static enum kvr_status add_bias_gain(struct kvr_repro *r, const struct kvr_table
                          ? "no finished cells of this method with and without the correction"
                          : "no database given; add --db FILE";
     else
-        out.reason = (out.measured > 0) == (b > a)
-                         ? "other model; the sign of the difference agrees"
-                         : "other model; the sign of the difference does not agree";
+        out.reason =
+            (out.measured > 0) == (b > a)
+                ? "another model than the paper's; the correction's effect has the published sign"
+                : "another model than the paper's; the correction's effect does not have the "
+                  "published sign";
     return kvr_repro_add(r, &out);
 }
 
@@ -226,7 +228,7 @@ static enum kvr_status add_windows(struct kvr_repro *r, const struct kvr_table *
             .tolerance = NAN,
             .basis = basis,
             .verdict = KVR_VERDICT_NOT_PUBLISHED,
-            .reason = "fidelity to the BF16 rollout of the same window",
+            .reason = "SSIM against the BF16 rollout with the same attention window",
         };
 
         snprintf(method, sizeof method, "%.0f latent frames",
@@ -248,7 +250,7 @@ static enum kvr_status add_kept(struct kvr_repro *r, const struct kvr_table *db)
 
     for (int i = 0; i < db->n_rows; i++) {
         const bool sink = kvr_table_number(db, i, kvr_table_find(db, "sink")) > 0;
-        char method[96], basis[160], reason[96];
+        char method[96], basis[160], reason[128];
 
         snprintf(method, sizeof method, "%s, %s%s",
                  kvr_table_text(db, i, kvr_table_find(db, "name")),
@@ -258,7 +260,7 @@ static enum kvr_status add_kept(struct kvr_repro *r, const struct kvr_table *db)
                  kvr_table_number(db, i, kvr_table_find(db, "frames")),
                  kvr_table_number(db, i, kvr_table_find(db, "n")));
         snprintf(reason, sizeof reason,
-                 "model and metric differ from the paper's; resident cache: %.0f B",
+                 "the paper uses another model and metric; size of kvreel's resident cache: %.0f B",
                  kvr_table_number(db, i, kvr_table_find(db, "resident_bytes")));
         for (size_t j = 0; j < sizeof quantities / sizeof *quantities; j++) {
             const struct kvr_repro_row out = {
@@ -300,7 +302,8 @@ static enum kvr_status add_speeds(struct kvr_repro *r)
             .reason = reason,
         };
 
-        snprintf(reason, sizeof reason, "published for another GPU (%s) and another model",
+        snprintf(reason, sizeof reason,
+                 "the paper publishes this speed for another GPU (%s) and another model",
                  kvr_published_cell(&p, i, "gpu"));
         st = kvr_repro_add(r, &out);
     }

@@ -86,8 +86,8 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
         row.tolerance = NAN;
         share = (double)p.bf16 / value - (double)p.nominal;
         snprintf(reason, sizeof reason,
-                 "the compression ratio depends on the data: %.4f .. %.4f; published size minus "
-                 "predicted nominal size: %.2f MB (%.3f %% of BF16)",
+                 "the compression ratio depends on the data: from %.4f to %.4f; published size "
+                 "minus predicted nominal size: %.2f MB (%.3f %% of the BF16 size)",
                  lo, hi, share / 1e6, 100.0 * share / (double)p.bf16);
     } else {
         row.verdict = KVR_VERDICT_OUT;
@@ -113,25 +113,24 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
         .published = at < 0 ? "" : kvr_published_cell(s->peak, at, s->name),
         .measured = NAN,
         .tolerance = NAN,
-        .basis = "computed with quantized codes in the study's storage types",
+        .basis = "peak predicted for codes in the study's data types",
         .reason = reason,
     };
 
     KVR_TRY(kvr_predict_study_peak(scheme, &p));
     if (p.known)
         row.measured = (double)p.peak / GiB;
-    snprintf(
-        reason, sizeof reason,
-        "H1: the study's peak includes the previous prompt's video (%.4f GiB); H2, storage in the "
-        "study: %s; with packed codes the peak would be %.4f GiB",
-        (double)p.left_over / GiB, p.stored, (double)p.packed_peak / GiB);
+    snprintf(reason, sizeof reason,
+             "H1: the study's peak memory includes the previous prompt's video (%.4f GiB); H2: the "
+             "study's storage of K and V: %s; with packed codes the peak would be %.4f GiB",
+             (double)p.left_over / GiB, p.stored, (double)p.packed_peak / GiB);
     if (!kvr_published_number(row.published, &value, &rounding)) {
         row.verdict = KVR_VERDICT_NOT_PUBLISHED;
     } else if (!p.known) {
         row.verdict = KVR_VERDICT_NOT_COMPARABLE;
         snprintf(reason, sizeof reason,
-                 "H7: this method's code was not published, so its peak cannot be computed; the "
-                 "study's peak is 6 to 8 GiB above the resident cache");
+                 "H7: the study's code for this method was not published, so kvreel cannot predict "
+                 "the peak memory; the study's peak is 6 to 8 GiB larger than the resident cache");
     } else if (fabs(row.measured - value) <= rounding * (1.0 + 1e-9)) {
         row.verdict = KVR_VERDICT_EXACT;
         row.tolerance = rounding;
@@ -155,24 +154,26 @@ static const struct run_column {
     const char *reason;
 } run_columns[] = {
     { "compression", "compression", "compression", true,
-      "kvreel divides BF16 bytes by nominal bytes, both of the cached frames" },
+      "kvreel's compression ratio is BF16 bytes divided by nominal bytes of the cached frames" },
     { "peak_vram_gb", "peak_vram_gib", "peak_gib", true,
-      "H1, H2: the study's peak includes the previous prompt's video, and INT4 and INT2 codes "
-      "stored as int16 or int8" },
-    { "ssim", "ssim", "ssim", false, "H10: the study compares lossy mp4 files" },
+      "H1, H2: the study's peak memory includes the previous prompt's video, and the study stores "
+      "INT4 and INT2 codes as int16 or int8" },
+    { "ssim", "ssim", "ssim", false,
+      "H10: the study computes this metric from lossy MP4 files, kvreel from uncompressed frames" },
     { "psnr_db", "psnr_db", "psnr_db", false,
       "H5: the study averages PSNR in dB, including inf of identical frames; kvreel averages the "
       "squared error before the conversion to dB" },
     { "runtime_s", "runtime_s", "runtime_s", false,
-      "hardware differs from the study's; H3, H4: the study measures times on the host, without "
+      "the study used other hardware; H3, H4: the study measures times on the host, without "
       "warm-up or repeats" },
-    { "lpips", "lpips", "lpips", false, "H10: the study compares lossy mp4 files" },
+    { "lpips", "lpips", "lpips", false,
+      "H10: the study computes this metric from lossy MP4 files, kvreel from uncompressed frames" },
     { "imaging_quality", "imaging_quality", "imaging_quality", false,
       "H9: the study scores imaging quality from 0 to 1 in summaries, from 0 to 100 for single "
       "videos" },
     { "drift_last", "drift_last", NULL, false,
-      "this metric needs VBench's trained networks; on MovieGen the study scores only whole videos "
-      "and reports no drift" },
+      "kvreel does not compute the study's drift, which needs VBench's trained networks; on "
+      "MovieGen the study scores only whole videos and reports no drift" },
 };
 
 KVR_STATEMENT(reproduce_study);
@@ -210,7 +211,7 @@ static enum kvr_status add_run_column(struct kvr_repro *r, const struct suite *s
                                       const char *method, const struct run_column *c)
 {
     int at = measured_row(s, method);
-    char reason[256], basis[160] = "";
+    char reason[320], basis[160] = "";
     struct kvr_repro_row row = {
         .suite = s->name,
         .method = method,
@@ -245,7 +246,8 @@ static enum kvr_status add_run_column(struct kvr_repro *r, const struct suite *s
         const bool same = measured_number(s, at, "bf16_bytes") == study_bytes();
 
         row.verdict = row.published[0] ? KVR_VERDICT_NOT_COMPARABLE : KVR_VERDICT_NOT_PUBLISHED;
-        snprintf(reason, sizeof reason, "%s%s%s", same ? "" : "other model or length; ", c->reason,
+        snprintf(reason, sizeof reason, "%s%s%s",
+                 same ? "" : "another model or video length than the study's; ", c->reason,
                  few_prompts(method));
     }
     return kvr_repro_add(r, &row);

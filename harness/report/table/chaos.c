@@ -25,20 +25,21 @@ enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *m
 
 static enum kvr_status note_floor(struct kvr_table *to, const struct kvr_table *f)
 {
-    char text[256];
+    char text[320];
     size_t n;
 
     n = (size_t)snprintf(text, sizeof text,
-                         "chaos floor: BF16 with noise perturbed by 2^-%.0f, %.0f reruns of %.0f "
-                         "prompts, is",
+                         "chaos floor: BF16's reruns with noise perturbed by 2^-%.0f (%.0f reruns "
+                         "of %.0f prompts) have",
                          number(f, 0), number(f, 1), number(f, 2));
     if (isfinite(number(f, 3)))
-        n += (size_t)snprintf(text + n, sizeof text - n, " %.1f dB", number(f, 3));
+        n += (size_t)snprintf(text + n, sizeof text - n, " a PSNR of %.1f dB", number(f, 3));
     if (isfinite(number(f, 4)))
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s SSIM %.5f",
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s an SSIM of %.5f",
                               isfinite(number(f, 3)) ? " and" : "", number(f, 4));
     snprintf(text + n, sizeof text - n,
-             " from BF16 without perturbation; smaller differences are within the noise");
+             " to BF16 without perturbation; methods that are closer to BF16 cannot be "
+             "distinguished from it");
     return kvr_table_note(to, text);
 }
 
@@ -59,14 +60,14 @@ enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path)
 
 static enum kvr_status note_two_videos(struct kvr_table *to, const char *db_path)
 {
-    char who[400], text[512];
+    char who[400], text[640];
 
     KVR_TRY(kvr_chaos_two_videos(who, sizeof who, db_path));
     if (!who[0])
         return KVR_OK;
     snprintf(text, sizeof text,
-             "prompts whose BF16 reruns with perturbed noise diverge, so fidelity is unreliable "
-             "(lowest PSNR): %s",
+             "prompts whose BF16 reruns with perturbed noise diverge from the BF16 rollout, so "
+             "their fidelity is unreliable (in parentheses: lowest PSNR of a rerun): %s",
              who);
     return kvr_table_note(to, text);
 }
