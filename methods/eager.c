@@ -14,9 +14,8 @@ enum kvr_status kvr_eager_check(const struct kvr_codec *c)
     if (!c->study)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "launches=eager: applies only to a @study version, but codec '%s' is of another "
-            "version; use NAME@study, since eager launches follow the study's order of "
-            "operations",
+            "launches=eager: applies only to a @study version, because it repeats the study's "
+            "kernel launches, but codec '%s' belongs to another version; use METHOD@study",
             c->text);
     for (int i = 0; i < c->n_stages; i++) {
         struct kvr_layout l;

@@ -107,8 +107,8 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
         st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
     if (st == KVR_OK && n != n_layers)
         st = kvr_fail(KVR_EFORMAT,
-                      "%s:%d: the file has %d budgets, but the model has %d layers; need one "
-                      "budget factor per layer",
+                      "%s:%d: the file has %d budget factors, but the model has %d layers; need "
+                      "one factor per layer",
                       path, at, n, n_layers);
     free(line);
     fclose(f);

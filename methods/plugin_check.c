@@ -36,7 +36,7 @@ static enum kvr_status check_abi(const struct kvr_plugin *p)
 static enum kvr_status check_name(const char *what, const char *name)
 {
     if (!name || !*name)
-        return kvr_fail(KVR_EINVAL, "%s has no name, but needs one", what);
+        return kvr_fail(KVR_EINVAL, "%s has no name; give it a name of 1 to 63 characters", what);
     if (strlen(name) > 63 || strpbrk(name, " \t\n,=|+@()"))
         return kvr_fail(KVR_EINVAL,
                         "%s '%.64s' has %zu characters; need a name of 1 to 63 characters, without "
@@ -59,10 +59,10 @@ static enum kvr_status check_option(const struct kvr_opt *o, size_t opts_size)
             "option '%s': type %d does not exist, need %d..%d (KVR_OPT_T_INT to KVR_OPT_T_STRING)",
             o->name, (int)o->type, KVR_OPT_T_INT, KVR_OPT_T_STRING);
     if (o->offset > opts_size || size[o->type] > opts_size - o->offset)
-        return kvr_fail(
-            KVR_EINVAL,
-            "option '%s': %zu bytes at byte %zu are outside the options struct of %zu bytes",
-            o->name, size[o->type], o->offset, opts_size);
+        return kvr_fail(KVR_EINVAL,
+                        "option '%s': its field of %zu bytes at offset %zu lies outside the "
+                        "options struct of %zu bytes",
+                        o->name, size[o->type], o->offset, opts_size);
     if (!o->help || (o->type == KVR_OPT_T_ENUM && (!o->names || !o->names[0])) ||
         (o->type == KVR_OPT_T_STRING && !o->def_text))
         return kvr_fail(KVR_EINVAL, "option '%s' has no %s, but needs one", o->name,
@@ -128,9 +128,9 @@ static enum kvr_status check_stage(const struct kvr_stage *s)
             s->name);
     if (!s->table != !s->table_size)
         return kvr_fail(KVR_EINVAL,
-                        "stage '%s' has a table of %zu bytes %s a function table() that writes it: "
-                        "need both or neither",
-                        s->name, s->table_size, s->table ? "with" : "without");
+                        "stage '%s': the field .table_size is %zu, but the field .table (function "
+                        "that writes the table) is %s; set both fields or neither",
+                        s->name, s->table_size, s->table ? "set" : "NULL");
     if (!s->noise && s->kind == KVR_STAGE_EXACT)
         return kvr_fail(
             KVR_EINVAL,
@@ -160,10 +160,9 @@ static enum kvr_status check_retention(const struct kvr_retention *r)
 {
     KVR_TRY(check_part("retention", r->name, r->title, r->options, r->opts_size));
     if (!r->assign == !r->thin)
-        return kvr_fail(
-            KVR_EINVAL,
-            "retention '%s' has %s of the functions assign() and thin(), need exactly one", r->name,
-            r->assign ? "both" : "neither");
+        return kvr_fail(KVR_EINVAL, "retention '%s' has %s; define exactly one of these functions",
+                        r->name,
+                        r->assign ? "both assign() and thin()" : "neither assign() nor thin()");
     return KVR_OK;
 }
 
@@ -200,7 +199,7 @@ static enum kvr_status check_method(const struct kvr_method *m)
             return st;                                                                             \
         for (int j = 0; (at)(j); j++)                                                              \
             if (!strcmp((at)(j)->name, p->list[i]->name))                                          \
-                return kvr_fail(KVR_EINVAL, what " '%s' exists already; choose another name",      \
+                return kvr_fail(KVR_EINVAL, what ": the name '%s' exists already; choose another", \
                                 p->list[i]->name);                                                 \
         for (int j = 0; j < i; j++)                                                                \
             if (!strcmp(p->list[j]->name, p->list[i]->name))                                       \
@@ -214,8 +213,7 @@ static enum kvr_status check(const struct kvr_plugin *p)
     KVR_TRY(check_abi(p));
     KVR_TRY(check_name("plug-in", p->name));
     if (!p->version)
-        return kvr_fail(KVR_EINVAL, "plug-in '%s' has no version, but needs one (.version)",
-                        p->name);
+        return kvr_fail(KVR_EINVAL, "plug-in '%s' has no version; set its field .version", p->name);
     for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
         if (!strcmp(l->plugin->name, p->name))
             return kvr_fail(KVR_EINVAL,

@@ -31,8 +31,10 @@ static const char *check_elf(FILE *f, uint64_t size)
         return "it was built for another processor, word size or byte order";
     if (h.e_type != ET_DYN)
         return "its ELF type is not ET_DYN; link it with -shared";
-    if (h.e_phentsize != sizeof(ElfW(Phdr)) || h.e_phnum > MAX_HEADERS)
-        return "its program headers have a wrong size or are more than 256";
+    if (h.e_phentsize != sizeof(ElfW(Phdr)))
+        return "its program headers have a wrong size (field e_phentsize)";
+    if (h.e_phnum > MAX_HEADERS)
+        return "it has more than 256 program headers";
     for (int i = 0; i < h.e_phnum; i++) {
         ElfW(Phdr) p;
 

@@ -77,7 +77,7 @@ static enum kvr_status fail_unknown(const char *axis, const char *name, const ch
     for (int i = 0; names[i] && used < sizeof known; i++)
         used +=
             (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
-    return kvr_fail(KVR_ENOTFOUND, "%s: unknown part '%s'%s%s%s; need one of %s", axis, name,
+    return kvr_fail(KVR_ENOTFOUND, "%s: unknown name '%s'%s%s%s; need one of %s", axis, name,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", known);
 }
 

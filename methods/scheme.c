@@ -30,16 +30,17 @@ const struct kvr_opt kvr_scheme_options[] = {
         struct kvr_scheme_opts, correction, 0, kvr_correction_names,
         "correction that is subtracted from the attention scores of quantized keys, to remove "
         "the bias of quantization error"),
-    KVR_OPT_STRING(
-        struct kvr_scheme_opts, layer_budget, "none",
-        "factor by which each layer multiplies the budgets of tiers and retention: none (1), "
-        "linear (rises with depth), falling, profiled (= moviegen), storyeval, or a file"),
-    KVR_OPT_FLOAT(
-        struct kvr_scheme_opts, budget_min, 0.7, 0, 10,
-        "budget factor of the first layer for layer_budget=linear, of the last layer for falling"),
-    KVR_OPT_FLOAT(
-        struct kvr_scheme_opts, budget_max, 1.3, 0, 10,
-        "budget factor of the last layer for layer_budget=linear, of the first layer for falling"),
+    KVR_OPT_STRING(struct kvr_scheme_opts, layer_budget, "none",
+                   "budget factors of the layers, which multiply the budgets of tiers and "
+                   "retention: none (all 1), linear (rise with depth), falling (fall with depth), "
+                   "moviegen or profiled (measured on MovieGen prompts), storyeval (measured on "
+                   "StoryEval prompts), or a file with one factor per layer"),
+    KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_min, 0.7, 0, 10,
+                  "smallest budget factor: that of the first layer for layer_budget=linear, and "
+                  "that of the last layer for layer_budget=falling"),
+    KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_max, 1.3, 0, 10,
+                  "largest budget factor: that of the last layer for layer_budget=linear, and that "
+                  "of the first layer for layer_budget=falling"),
     { 0 }
 };
 
@@ -334,20 +335,21 @@ static enum kvr_status settle(struct kvr_scheme *p)
     KVR_TRY(settle_launches(p));
     if (p->opts.commit == KVR_COMMIT_LAST_STEP && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL,
-                        "%s: commit=last_step is not available in a @study version, whose sampler "
-                        "always runs a cache-update pass",
+                        "%s: commit=last_step omits the cache-update pass, but a @study version "
+                        "always runs it; use commit=clean_pass or drop @study",
                         p->name);
     if (p->opts.commit == KVR_COMMIT_EVERY_PASS && kvr_scheme_is_study(p))
         return kvr_fail(
             KVR_EINVAL,
-            "%s: commit=every_pass is not available in a @study version, since the study "
-            "determines when the cache is quantized",
+            "%s: commit=every_pass quantizes the cache in every pass, but a @study version "
+            "quantizes it only when the study did; use commit=clean_pass or drop @study",
             p->name);
     if (p->opts.current == KVR_CURRENT_DEMEAN && kvr_scheme_is_study(p))
-        return kvr_fail(KVR_EINVAL,
-                        "%s: current=demean is not available in a @study version, whose attention "
-                        "reads the quantized keys of the current chunk",
-                        p->name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: current=demean is not available in a @study version, whose attention reads the "
+            "quantized keys of the current chunk; use current=plain or drop @study",
+            p->name);
     if (p->opts.budget_min > p->opts.budget_max)
         return kvr_fail(KVR_EINVAL, "%s: budget_min %g is greater than budget_max %g", p->name,
                         p->opts.budget_min, p->opts.budget_max);

@@ -57,8 +57,8 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
     if (!text || sscanf(text, "%d%n,%d%n", &h->slot[0], &n, &h->slot[1], &n) < 1 || h->slot[0] < 0)
         return kvr_fail(
             KVR_EFORMAT,
-            "%s: metadata '%s' is '%.60s', need one or two positions in the prompt, then "
-            "the words to distinguish, as in '4,5 motion:still dir:left'",
+            "%s: metadata '%s' is '%.60s', need one or two positions of words in the prompt, then "
+            "the words that are the classes, as in '4,5 motion:still dir:left'",
             kvr_st_path(f), h->name, text ? text : "");
     for (text += n; *text;) {
         size_t len;
@@ -69,8 +69,8 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
             break;
         if (h->n_classes == KVR_CLIP_CLASSES || len >= sizeof h->word[0])
             return kvr_fail(KVR_EFORMAT,
-                            "%s: metadata '%s': word %d, '%.*s', has %zu characters; need at most "
-                            "%d words, each of fewer than %zu characters",
+                            "%s: metadata '%s': class %d, '%.*s', has %zu characters; need at most "
+                            "%d classes, each of fewer than %zu characters",
                             kvr_st_path(f), h->name, h->n_classes + 1, (int)(len < 60 ? len : 60),
                             text, len, KVR_CLIP_CLASSES, sizeof h->word[0]);
         memcpy(h->word[h->n_classes++], text, len);
@@ -78,8 +78,8 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
     }
     return h->n_classes >= 2 ? KVR_OK
                              : kvr_fail(KVR_EFORMAT,
-                                        "%s: metadata '%s' has %d words after the positions in the "
-                                        "prompt, need at least 2",
+                                        "%s: metadata '%s' has %d classes (words) after the "
+                                        "positions in the prompt, need at least 2",
                                         kvr_st_path(f), h->name, h->n_classes);
 }
 

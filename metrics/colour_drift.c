@@ -59,7 +59,9 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (n <= chunk) {
         snprintf(out->missing, sizeof out->missing,
-                 "the video has %d frames, need more than the %d of the first chunk", n, chunk);
+                 "the video has %d frames and its first chunk has %d; need at least one frame "
+                 "after the first chunk",
+                 n, chunk);
         return KVR_OK;
     }
     colour = malloc(3 * (size_t)n * sizeof *colour);

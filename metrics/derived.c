@@ -68,12 +68,12 @@ static enum kvr_status drift(struct kvr_derived *d, const struct source *s)
     d->extra = first;
     if (last <= first)
         snprintf(d->missing, sizeof d->missing,
-                 "drift needs two chunks that can differ from the reference; the video has one, "
-                 "chunk %d",
+                 "drift compares two chunks, but only chunk %d of the video can differ from the "
+                 "reference",
                  last);
     else if (isnan(d->series[first]) || isnan(d->series[last]))
         snprintf(d->missing, sizeof d->missing,
-                 "the metric has no value in chunk %d; need chunks %d and %d",
+                 "the metric has no value in chunk %d; drift needs its values in chunks %d and %d",
                  isnan(d->series[first]) ? first : last, first, last);
     else
         d->value = d->series[last] - d->series[first];
@@ -122,7 +122,9 @@ static void last_third(struct kvr_derived *d, const struct source *s)
     d->n = n - from;
     if (n / 3 == 0 || from >= n)
         snprintf(d->missing, sizeof d->missing,
-                 "the last third of the metric's %d frames contains no frame", n);
+                 "the metric has values for %d frames, too few for a last third that begins at a "
+                 "chunk border",
+                 n);
     else
         d->value = kvr_metric_pool(s->m, s->v->series, from, n);
     if (!d->missing[0] && isnan(d->value))

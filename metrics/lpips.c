@@ -90,8 +90,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (!in->lpips_weights) {
         snprintf(out->missing, sizeof out->missing,
-                 "no weights: models/lpips/alexnet.safetensors is missing and not bundled; "
-                 "see docs/measuring.md");
+                 "models/lpips/alexnet.safetensors is missing; kvreel does not include these "
+                 "weights, see docs/measuring.md");
         return KVR_OK;
     }
     if (!kvr_alexnet_shape(in->test->height, in->test->width, net.shape)) {

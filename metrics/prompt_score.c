@@ -104,9 +104,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (!in->prompt || !in->prompt->probe) {
         snprintf(out->missing, sizeof out->missing, "no network that scores prompts: %s",
-                 in->prompt
-                     ? "the model's folder has no probe.safetensors"
-                     : "the video has no prompt in a model's vocabulary (only cells have one)");
+                 in->prompt ? "the model's folder has no probe.safetensors"
+                            : "the video has no prompt in a model's vocabulary");
         return KVR_OK;
     }
     KVR_TRY(kvr_st_open(&weights, in->prompt->probe));
@@ -121,8 +120,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
                  in->lead);
     else if (st == KVR_OK && (in->chunk < 1 || net.window % in->chunk || f->n % in->chunk))
         snprintf(out->missing, sizeof out->missing,
-                 "prompt_score needs whole chunks of a number of frames that divides %d; the video "
-                 "has %d frames, %d per chunk",
+                 "need a chunk length that divides both %d and the video's %d frames, but a chunk "
+                 "has %d frames",
                  net.window, f->n, in->chunk);
     else if (st == KVR_OK && f->n / in->chunk > in->prompt->n_chunks)
         snprintf(out->missing, sizeof out->missing,

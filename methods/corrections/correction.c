@@ -107,13 +107,16 @@ enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struc
     struct kvr_coding_noise noise;
 
     kvr_codec_noise(&nothing, &noise);
-    if (noise.kind == KVR_NOISE_UNKNOWN || (noise.kind == KVR_NOISE_MEASURED && !c->measures))
-        return kvr_fail(KVR_EUNSUPPORTED, "correction %s: codec '%s' %s", c->name, codec->text,
-                        noise.kind == KVR_NOISE_UNKNOWN
-                            ? "has no function noise() that describes its quantization error; use "
-                              "correction=none"
-                            : "has a quantization error that does not follow from its scales; use "
-                              "correction=energy");
+    if (noise.kind == KVR_NOISE_UNKNOWN)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "correction %s: codec '%s' has no function noise() that describes its "
+                        "quantization error; use correction=none",
+                        c->name, codec->text);
+    if (noise.kind == KVR_NOISE_MEASURED && !c->measures)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "correction %s: the quantization error of codec '%s' cannot be computed "
+                        "from its scales; use correction=energy",
+                        c->name, codec->text);
     if (noise.rope_rotated && c->by_scales == KVR_BY_SCALES_EXACT)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "correction %s: codec '%s' quantizes keys before RoPE, which then mixes "

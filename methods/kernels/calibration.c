@@ -27,7 +27,7 @@ enum kvr_status kvr_calibration_find(const char *option, const char *path,
     if (!place->n_layers)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s '%s': the file has one entry per layer, but the caller gives no layer "
-                        "index (kvr_place.n_layers is 0); use `fit` instead of a file",
+                        "index (kvr_place.n_layers is 0); use the value `fit`, which needs no file",
                         option, path);
     /* accept only regular files, because opening a FIFO would block */
     if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode))

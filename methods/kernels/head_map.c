@@ -46,16 +46,17 @@ enum kvr_status kvr_head_map_read(const char *path, const char *letters,
         if (got == 0)
             continue;
         if (got != ctx->n_heads)
-            st = kvr_fail(KVR_EFORMAT,
-                          "%s:%d: need %d letters out of '%s', one per head, found '%.*s'", path,
-                          at, ctx->n_heads, letters, (int)strcspn(line, "#\r\n"), line);
+            st = kvr_fail(
+                KVR_EFORMAT,
+                "%s:%d: need %d letters out of '%s', one class letter per head, found '%.*s'", path,
+                at, ctx->n_heads, letters, (int)strcspn(line, "#\r\n"), line);
         else if (layer++ == ctx->layer)
             memcpy(class, row, (size_t)got);
     }
     if (st == KVR_OK && layer != ctx->n_layers)
         st = kvr_fail(KVR_EFORMAT,
-                      "%s: the file has %d lines of heads, but the model has %d layers; need one "
-                      "line of letters per layer",
+                      "%s: the file has %d lines of head classes, but the model has %d layers; "
+                      "need one line per layer, with one letter per head",
                       path, layer, ctx->n_layers);
     free(line);
     fclose(f);

@@ -56,10 +56,10 @@ static enum kvr_status take(const char *path, int at, char *text, enum kvr_side 
     if (!*text)
         return KVR_OK;
     if (!read_line(text, 16, &line, row) || line.n != n)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s:%d: need k or v, a layer index, and %d ascending levels from -1 to 1, found '%.*s'",
-            path, at, n, (int)strcspn(text, "\r\n"), text);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s:%d: need k (keys) or v (values), a layer index, and %d ascending "
+                        "levels from -1 to 1, found '%.*s'",
+                        path, at, n, (int)strcspn(text, "\r\n"), text);
     ++*lines;
     if (line.side != side || line.layer != place->layer)
         return KVR_OK;
@@ -93,8 +93,10 @@ enum kvr_status kvr_level_table_read(const char *path, enum kvr_side side,
                       "per layer, for keys and for values",
                       path, lines, place->n_layers);
     else if (st == KVR_OK && !found)
-        st = kvr_fail(KVR_EFORMAT, "%s: none of the %d lines has the levels of %s in layer %d",
-                      path, lines, side == KVR_K ? "keys" : "values", place->layer);
+        st = kvr_fail(
+            KVR_EFORMAT,
+            "%s: none of the file's %d lines lists the levels of %s in layer %d; add this line",
+            path, lines, side == KVR_K ? "keys" : "values", place->layer);
     free(text);
     fclose(f);
     return st;

@@ -81,10 +81,10 @@ static enum kvr_status grow(struct kvr_policy_state *state, struct kvr_dev *dev,
                                        * buffer */
 
     if (old && old->n_heads != ctx->n_heads)
-        return kvr_fail(
-            KVR_EINTERNAL,
-            "saliency: layer %d: scores of the previous chunk cover %d heads, but the layer has %d",
-            ctx->layer, old->n_heads, ctx->n_heads);
+        return kvr_fail(KVR_EINTERNAL,
+                        "saliency: layer %d: the stored scores of the previous chunk are for %d "
+                        "heads, but the layer has %d heads",
+                        ctx->layer, old->n_heads, ctx->n_heads);
     if (old && old->cap >= n)
         return KVR_OK;
     KVR_TRY(kvr_buf_alloc(&buf, kvr_dev_host(dev), KVR_MEM_META, memory_bytes(ctx->n_heads, cap)));

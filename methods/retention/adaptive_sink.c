@@ -32,14 +32,14 @@ struct adaptive_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(
-        struct adaptive_opts, sink, 3, 1, 4096,
-        "number of sink frames, which stay in the cache; at first the video's first frames"),
+    KVR_OPT_INT(struct adaptive_opts, sink, 3, 1, 4096,
+                "number of sink frames, which stay in the cache unless newer frames replace them "
+                "(option threshold); initially the video's first frames"),
     KVR_OPT_INT(struct adaptive_opts, recent, 3, 1, 4096,
                 "number of newest latent frames that stay in the cache, besides sinks"),
     KVR_OPT_FLOAT(struct adaptive_opts, threshold, 0.2, -2, 2,
-                  "a new frame replaces the least similar sink frame if their cosine similarity is "
-                  "below this; -2 means never"),
+                  "cosine similarity below which a new frame replaces the sink frame that is least "
+                  "similar to it; -2 means never"),
     { 0 },
 };
 

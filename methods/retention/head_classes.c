@@ -55,27 +55,31 @@ static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(
         struct classes_opts, rule, FORCING, rule_names,
         "rule that classifies heads: as in Forcing-KV (forcing) or as in Dummy Forcing (dummy)"),
-    KVR_OPT_STRING(struct classes_opts, map, KVR_HEAD_MAP_ONLINE,
-                   "file with one line per layer and one letter per head (for rule=forcing s: "
-                   "static, d: dynamic; for rule=dummy f: first frames, n: newest chunk, x: newest "
-                   "frames), or `online` to classify heads by the attention of the second chunk"),
-    KVR_OPT_FLOAT(struct classes_opts, alpha, 0.8, 0, 1,
-                  "for rule=forcing: a head is static if at least this share of the head's "
-                  "attention outside the sink is on the current chunk and the frame before it"),
-    KVR_OPT_FLOAT(struct classes_opts, ratio, 0.33, 0, 1,
-                  "for rule=forcing: fraction of a frame's segments (option segments) that dynamic "
-                  "heads keep"),
+    KVR_OPT_STRING(
+        struct classes_opts, map, KVR_HEAD_MAP_ONLINE,
+        "`online` to classify heads by the attention of the second chunk, or a file with one line "
+        "per layer and one letter per head. Letters for rule=forcing: s static, d dynamic. Letters "
+        "for rule=dummy, by what the head keeps: f first frames, n newest chunk, x newest frames"),
     KVR_OPT_FLOAT(
-        struct classes_opts, dummy, 0.5, 0, 1,
-        "for rule=dummy: share of a layer's heads that keep only the `last` newest frames"),
+        struct classes_opts, alpha, 0.8, 0, 1,
+        "for rule=forcing: a head is static if the current chunk and the frame before it receive "
+        "at least this fraction of the head's attention, not counting attention to the sink"),
+    KVR_OPT_FLOAT(struct classes_opts, ratio, 0.33, 0, 1,
+                  "for rule=forcing: fraction of a frame's segments that dynamic heads keep; the "
+                  "option segments sets the number of segments per frame"),
+    KVR_OPT_FLOAT(struct classes_opts, dummy, 0.5, 0, 1,
+                  "for rule=dummy: fraction of a layer's heads that keep only the newest frames "
+                  "(their number is the option last)"),
     KVR_OPT_INT(struct classes_opts, sink, 1, 0, 4096,
                 "number of first latent frames that stay in the cache (sink)"),
     KVR_OPT_INT(struct classes_opts, last, 1, 1, 4096,
                 "number of newest latent frames that stay in the cache"),
     KVR_OPT_INT(struct classes_opts, segments, 6, 1, 4096,
-                "for rule=forcing: number of segments (runs of positions) in a latent frame"),
+                "for rule=forcing: number of segments (runs of consecutive token positions) into "
+                "which a latent frame is divided"),
     KVR_OPT_INT(struct classes_opts, queries, 50, 0, 1 << 20,
-                "number of queries per chunk that classify heads; 0 means all"),
+                "number of queries per chunk whose attention is used to classify heads; 0 means "
+                "all queries"),
     { 0 },
 };
 

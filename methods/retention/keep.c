@@ -90,39 +90,40 @@ static const struct kvr_opt options[] = {
                  "whether all heads of a layer keep the same tokens (layer) or each head chooses "
                  "its own (head)"),
     KVR_OPT_BOOL(struct keep_opts, beyond, true,
-                 "whether kept tokens stay visible outside the attention window"),
+                 "whether attention also reads kept tokens that are outside the attention window"),
     KVR_OPT_INT(struct keep_opts, queries, 50, 0, 1 << 20,
-                "number of queries per chunk that score tokens, for query=spread and query=newest; "
-                "0 means all"),
+                "for query=spread and query=newest: number of queries per chunk whose attention "
+                "scores the tokens; 0 means all queries"),
     KVR_OPT_INT(struct keep_opts, seed, 0, 0, 1 << 30,
                 "seed of random scores (score=random) and of random weights (head=drawn)"),
-    KVR_OPT_INT(
-        struct keep_opts, pool, 1, 1, 255,
-        "for score=attention_window and redundancy: odd number of neighbouring tokens over whose "
-        "scores a token's score is the maximum"),
-    KVR_OPT_FLOAT(
-        struct keep_opts, lambda, 0.07, 0, 1,
-        "for score=redundancy: weight of attention; the weight of redundancy is 1 - lambda"),
+    KVR_OPT_INT(struct keep_opts, pool, 1, 1, 255,
+                "for score=attention_window and score=redundancy: odd window length in tokens; a "
+                "token's score becomes the maximum score in the window centred on the token"),
+    KVR_OPT_FLOAT(struct keep_opts, lambda, 0.07, 0, 1,
+                  "for score=redundancy: weight of attention in the score; the weight of "
+                  "redundancy is 1 minus this weight"),
     KVR_OPT_ENUM(struct keep_opts, layers, EACH, layers_names,
                  "whether each layer uses its own scores (each) or all layers use those of the "
                  "last layer (last)"),
-    KVR_OPT_ENUM(
-        struct keep_opts, query, KVR_QUERY_SPREAD, query_names,
-        "queries of the newest chunk that score tokens: `queries` of them, evenly spaced (spread) "
-        "or the newest (newest); or all of its newest frame (frame) or of the chunk (chunk)"),
+    KVR_OPT_ENUM(struct keep_opts, query, KVR_QUERY_SPREAD, query_names,
+                 "which queries of the newest chunk score tokens: evenly spaced queries (spread) "
+                 "or the last queries (newest), in the number that the option queries sets; all "
+                 "queries of the newest frame (frame); or all queries of the chunk (chunk)"),
     KVR_OPT_ENUM(struct keep_opts, weight, KVR_PLACE_NONE, weight_names,
                  "for score=redundancy: function of a token's position by which the token's score "
                  "is multiplied"),
-    KVR_OPT_INT(struct keep_opts, power, 3, 1, 100, "for weight=polynomial and convex: exponent"),
+    KVR_OPT_INT(struct keep_opts, power, 3, 1, 100,
+                "for weight=polynomial and weight=convex: exponent of the function of the token's "
+                "position"),
     KVR_OPT_STRING(struct keep_opts, head, KVR_SALIENCE_AUTO,
                    "for score=salience: weight file of the salience head, `auto` (bundled) or "
                    "`drawn` (random)"),
     KVR_OPT_ENUM(struct keep_opts, heads, EVEN, heads_names,
                  "for scope=head: each head has the same budget (even), or the heads of a layer "
                  "compete for a common budget (adaptive)"),
-    KVR_OPT_FLOAT(
-        struct keep_opts, floor, 0.2, 0, 1,
-        "for heads=adaptive: guaranteed budget of a head, as a fraction of that with heads=even"),
+    KVR_OPT_FLOAT(struct keep_opts, floor, 0.2, 0, 1,
+                  "for heads=adaptive: minimum budget of each head, as a fraction of its budget "
+                  "with heads=even"),
     { 0 },
 };
 
@@ -548,8 +549,8 @@ static const char *warning(const void *opts, int n_query_heads, int n_heads, int
     const struct keep_opts *o = opts;
 
     if (kvr_scores[o->score]->oracle_scores)
-        return "not causal: uses the attention of a whole BF16 rollout of the same prompt; an "
-               "upper bound for other scores";
+        return "not causal: this score uses the attention of a complete BF16 rollout of the same "
+               "prompt, so its result is an upper bound for causal scores";
     return kvr_scores[o->score]->head && n_heads &&
                    kvr_salience_head_drawn(o->head, n_query_heads, n_heads, head_dim)
                ? "no salience head was trained for this model's shape, so its weights are random "

@@ -55,23 +55,27 @@ static const char *const state_names[] = { "f32", "bf16", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct memory_opts, rule, SINKS, rule_names,
-                 "where means of dropped frames are stored: in the sink frames (sinks) or in two "
-                 "extra frames (frames)"),
+                 "where moving averages of dropped frames are stored: in the sink frames (sinks) "
+                 "or in two extra frames (frames)"),
     KVR_OPT_INT(struct memory_opts, sink, 3, 1, 4096,
                 "number of first latent frames that stay in the cache (sink)"),
     KVR_OPT_INT(struct memory_opts, recent, 3, 1, 4096,
                 "number of newest latent frames that stay in the cache, besides the current chunk"),
     KVR_OPT_FLOAT(struct memory_opts, rate, 0.001, 0, 1,
-                  "for rule=sinks: weight of a dropped frame in the updated running mean"),
+                  "for rule=sinks: weight of a newly dropped frame in the moving average that a "
+                  "sink frame stores"),
     KVR_OPT_FLOAT(struct memory_opts, slow, 0.01, 0, 1,
-                  "for rule=frames: weight of dropped tokens in the updated slow running mean"),
+                  "for rule=frames: weight of newly dropped tokens in the slowly changing moving "
+                  "average, which the first extra frame stores"),
     KVR_OPT_FLOAT(struct memory_opts, fast, 0.1, 0, 1,
-                  "for rule=frames: weight of dropped tokens in the updated fast running mean"),
-    KVR_OPT_ENUM(struct memory_opts, state, F32, state_names, "data type of the stored means"),
+                  "for rule=frames: weight of newly dropped tokens in the fast changing moving "
+                  "average, which the second extra frame stores"),
+    KVR_OPT_ENUM(struct memory_opts, state, F32, state_names,
+                 "data type in which the moving averages of dropped frames are stored"),
     KVR_OPT_INT(struct memory_opts, row, 0, 0, 1 << 20,
-                "number of tokens per row of a latent frame, a divisor of the frame's tokens; 0 "
-                "means 52 for Wan's frames of 1560 tokens, else the divisor that makes the frame "
-                "most nearly square"),
+                "number of tokens per row of a latent frame, which must divide the frame's number "
+                "of tokens; 0 chooses 52 for frames of 1560 tokens (Wan), otherwise the divisor "
+                "that makes the frame most nearly square"),
     { 0 },
 };
 

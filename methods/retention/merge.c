@@ -33,14 +33,14 @@ struct merge_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct merge_opts, near, 0.99, -1, 2,
-                  "tokens are merged if the cosine similarity of their keys is at least this; "
-                  "above 1 no tokens are merged"),
+                  "minimum cosine similarity between the keys of two tokens that are merged; above "
+                  "1 no tokens are merged"),
     KVR_OPT_INT(struct merge_opts, radius, 0, 0, 8,
                 "search radius for similar tokens, in rows and columns of a frame"),
     KVR_OPT_INT(struct merge_opts, row, 0, 0, 1 << 20,
-                "number of tokens per row of a latent frame, a divisor of the frame's tokens; 0 "
-                "means 52 for Wan's frames of 1560 tokens, else the divisor that makes the frame "
-                "most nearly square"),
+                "number of tokens per row of a latent frame, which must divide the frame's number "
+                "of tokens; 0 chooses 52 for frames of 1560 tokens (Wan), otherwise the divisor "
+                "that makes the frame most nearly square"),
     { 0 },
 };
 

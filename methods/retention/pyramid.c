@@ -42,28 +42,29 @@ struct pyramid_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_STRING(
-        struct pyramid_opts, map, KVR_HEAD_MAP_PUBLISHED,
-        "file with one letter per head (w: oscillating, a: anchor, v: veil), or `labels` "
-        "for the published classes of heads"),
-    KVR_OPT_INT(
-        struct pyramid_opts, sink, 3, 1, 4096,
-        "number of sink frames of anchor and veil heads; oscillating heads keep one sink frame"),
+    KVR_OPT_STRING(struct pyramid_opts, map, KVR_HEAD_MAP_PUBLISHED,
+                   "class of each head (oscillating, anchor or veil): `labels` for the classes "
+                   "that Pyramid Forcing published, or a file with one line per layer and one "
+                   "letter per head (w: oscillating, a: anchor, v: veil)"),
+    KVR_OPT_INT(struct pyramid_opts, sink, 3, 1, 4096,
+                "number of first frames (sink) that anchor and veil heads keep; oscillating heads "
+                "keep one"),
     KVR_OPT_INT(struct pyramid_opts, recent, 4, 1, 4096,
                 "number of newest latent frames that every head sees, including the current chunk"),
     KVR_OPT_INT(struct pyramid_opts, period, 6, 1, 4096,
-                "for oscillating and anchor heads: stride in latent frames between stored frames"),
+                "divisor of frame indices: anchor heads store past frames whose index is a "
+                "multiple of it, oscillating heads store past frames of each remainder"),
     KVR_OPT_INT(struct pyramid_opts, each, 4, 1, 4096,
-                "number of stored frames of an anchor head; an oscillating head stores this number "
-                "for each remainder of the frame index modulo `period`"),
+                "number of past frames that an anchor head stores; an oscillating head stores this "
+                "number of frames for each remainder of the frame index divided by `period`"),
     KVR_OPT_INT(struct pyramid_opts, blocks, 4, 1, 4096,
-                "for veil heads: number of stored blocks of pooled frames"),
+                "for veil heads: number of stored blocks, each pooled from `span` latent frames"),
     KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64,
-                "for veil heads: number of latent frames that are pooled into one block"),
+                "for veil heads: number of latent frames that are pooled into one stored block"),
     KVR_OPT_INT(struct pyramid_opts, row, 0, 0, 1 << 20,
-                "for veil heads: number of tokens per row of a latent frame, a divisor of the "
-                "frame's tokens; 0 means 52 for Wan's frames of 1560 tokens, else the divisor that "
-                "makes the frame most nearly square"),
+                "for veil heads: number of tokens per row of a latent frame, which must divide the "
+                "frame's number of tokens; 0 chooses 52 for frames of 1560 tokens (Wan), otherwise "
+                "the divisor that makes the frame most nearly square"),
     { 0 },
 };
 

@@ -27,10 +27,9 @@ struct saliency_opts {
 static const char *const fill_names[] = { "auto", "zero", "pooled", "drop", NULL };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_FLOAT(
-        struct saliency_opts, retained, 0.45, 0, 1,
-        "fraction of the frames in the coarse tier to keep, multiplied by the layer's budget "
-        "factor"),
+    KVR_OPT_FLOAT(struct saliency_opts, retained, 0.45, 0, 1,
+                  "fraction of the frames in tier 0 (old frames) that are kept; multiplied by the "
+                  "layer's budget factor (option layer_budget)"),
     KVR_OPT_ENUM(
         struct saliency_opts, fill, FILL_AUTO, fill_names,
         "what replaces dropped frames: zeros (zero), the frame's mean (pooled), nothing (drop), "
@@ -118,7 +117,7 @@ static size_t saliency_side_bytes(const void *opts, const struct kvr_study_count
 
 const struct kvr_retention kvr_retention_saliency = {
     .name = "saliency",
-    .title = "keeps the most salient frames of the coarse tier",
+    .title = "drops the least salient frames of tier 0, the tier of old frames",
     .options = options,
     .opts_size = sizeof(struct saliency_opts),
     .unit = KVR_UNIT_FRAME,

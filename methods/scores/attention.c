@@ -105,8 +105,8 @@ const struct kvr_score kvr_score_attention_window = {
 };
 const struct kvr_score kvr_score_attention_causal = {
     .name = "attention_causal",
-    .title = "tokens with the largest attention weights from queries of the token's own and later "
-             "chunks",
+    .title = "tokens that receive the largest attention weights from queries of their own chunk "
+             "and of later chunks",
     .memory = 2,
     .columns = true,
     .rate = rate_causal,

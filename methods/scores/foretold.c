@@ -12,7 +12,8 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_foretold = {
     .name = "foretold",
-    .title = "not causal: tokens that are most salient in the whole video",
+    .title =
+        "tokens that are most salient in the whole video, including its future frames (not causal)",
     .oracle_scores = true,
     .rate = rate,
 };

@@ -271,9 +271,10 @@ static enum kvr_status take_text(const json_t *doc, const char *key, char *out, 
     const char *text = json_string_value(json_object_get(doc, key));
 
     if (!text)
-        return kvr_fail(KVR_EFORMAT, "%s is missing or not a text", key);
+        return kvr_fail(KVR_EFORMAT, "the Python method's `%s` is missing or is not a string", key);
     if (strlen(text) >= n)
-        return kvr_fail(KVR_EFORMAT, "%s has %zu characters, at most %zu are allowed", key,
+        return kvr_fail(KVR_EFORMAT,
+                        "the Python method's `%s` has %zu characters, at most %zu are allowed", key,
                         strlen(text), n - 1);
     strcpy(out, text);
     return KVR_OK;
@@ -365,7 +366,10 @@ static enum kvr_status query(struct script *s)
     kvr_talk_end(&t);
     doc = json_loads(text, 0, NULL);
     st = doc ? take_description(s, doc)
-             : kvr_fail(KVR_EFORMAT, "the description is not JSON: '%.60s'", text);
+             : kvr_fail(
+                   KVR_EFORMAT,
+                   "the Python process described its method in a text that is not JSON: '%.60s'",
+                   text);
     free(text);
     if (st == KVR_OK)
         fill(s, json_array_size(json_object_get(doc, "options")));

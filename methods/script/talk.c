@@ -131,10 +131,10 @@ static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64
     const size_t length = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 1;
 
     if (n < 0 || n > LONGEST)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "the Python process sent a malformed answer: a text of %lld bytes, need 0..%d",
-            (long long)n, LONGEST);
+        return kvr_fail(KVR_EFORMAT,
+                        "the Python process sent a malformed answer: its text has %lld bytes, but "
+                        "0..%d bytes are allowed",
+                        (long long)n, LONGEST);
     KVR_TRY(receive(t, text, length));
     text[length] = 0;
     for (char *c = text; *c; c++) /* joined to one line */
@@ -169,7 +169,8 @@ static enum kvr_status receive_parts(struct kvr_talk *t, struct kvr_dev *dev, co
                                             : n[i] >= 0 && (size_t)n[i] <= reply->most - all;
 
         if (!fits && reply->exactly[i])
-            return kvr_fail(KVR_EFORMAT, "the method returned %lld bytes of %s, need exactly %zu",
+            return kvr_fail(KVR_EFORMAT,
+                            "the Python method returned %lld bytes of %s, need exactly %zu bytes",
                             (long long)n[i],
                             i == 0   ? "keys"
                             : i == 1 ? "values"
@@ -178,8 +179,8 @@ static enum kvr_status receive_parts(struct kvr_talk *t, struct kvr_dev *dev, co
         if (!fits)
             return kvr_fail(
                 KVR_EFORMAT,
-                "the method returned %lld bytes and a state of %lld bytes; together at most "
-                "%zu bytes are allowed, the size of keys and values in F32 plus 1 KiB",
+                "the Python method returned %lld bytes of data and %lld bytes of state; together "
+                "at most %zu bytes are allowed (the size of keys and values in F32, plus 1 KiB)",
                 (long long)n[0], (long long)n[1], reply->most);
         reply->n[i] = (size_t)n[i];
         all += reply->exactly[i] ? 0 : reply->n[i];
@@ -214,7 +215,8 @@ enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
     enum kvr_status st;
 
     if (!t->pid)
-        return kvr_fail(KVR_EIO, "the Python process ended after the failure of an earlier call");
+        return kvr_fail(KVR_EIO, "the Python process is not running, because an earlier call to it "
+                                 "failed; see the message of that call");
     KVR_TRY(send_all(t, head, sizeof head));
     for (int i = 0; i < KVR_TALK_PARTS; i++)
         KVR_TRY(send_all(t, m->part[i], m->n[i]));
@@ -250,10 +252,10 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
     if (head[0] != SAID_OK)
         return receive_failure(t, head[0], head[4], KVR_EFORMAT);
     if (head[4] < 0 || head[4] > LONGEST)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "the Python process sent a malformed answer: a text of %lld bytes, need 0..%d",
-            (long long)head[4], LONGEST);
+        return kvr_fail(KVR_EFORMAT,
+                        "the Python process sent a malformed answer: its text has %lld bytes, but "
+                        "0..%d bytes are allowed",
+                        (long long)head[4], LONGEST);
     text = calloc(1, (size_t)head[4] + 1);
     if (!text)
         return kvr_fail(KVR_ENOMEM, "out of memory while allocating the Python process's answer");

@@ -15,7 +15,8 @@ struct age_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct age_opts, ratio, 0.3, 0, 1,
-                  "share of the cache, counted from the newest token, in the tier `recent`"),
+                  "fraction of the cached tokens, counted from the newest token, that is in the "
+                  "tier `recent`"),
     { 0 },
 };
 

@@ -28,7 +28,7 @@ static enum kvr_status layers_assign(const void *opts, const struct kvr_policy_c
 
 const struct kvr_tiers kvr_tiers_layers = {
     .name = "layers",
-    .title = "first and last layers in their own tier",
+    .title = "the first and the last layers in one tier, the layers between them in another",
     .options = options,
     .opts_size = sizeof(struct layers_opts),
     .n_tiers = 2,

@@ -30,19 +30,18 @@ static const char *const refresh_names[] = { "every_call", "on_growth", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct saliency_opts, recent, 0.25, 0, 1,
-                  "share of frames, the newest ones, in the tier `recent`; multiplied by the "
-                  "layer's budget factor"),
-    KVR_OPT_FLOAT(
-        struct saliency_opts, important, 0, 0, 1,
-        "share of older frames, those of highest saliency, in the tier `important`; multiplied by "
-        "the layer's budget factor; 0 means none"),
+                  "fraction of the frames that is in the tier `recent` (the newest frames); "
+                  "multiplied by the layer's budget factor"),
+    KVR_OPT_FLOAT(struct saliency_opts, important, 0, 0, 1,
+                  "fraction of the older frames that is in the tier `important` (the frames of "
+                  "highest saliency); multiplied by the layer's budget factor; 0 means none"),
     KVR_OPT_FLOAT(struct saliency_opts, delta_weight, 0.7, 0, 1e6,
                   "weight of a frame's change from the previous frame in its saliency score"),
     KVR_OPT_FLOAT(struct saliency_opts, recency_weight, 0.3, 0, 1e6,
                   "weight of a frame's recency in its saliency score"),
     KVR_OPT_ENUM(struct saliency_opts, refresh, EVERY_CALL, refresh_names,
-                 "when the @study version computes saliency scores: at every call (every_call) or "
-                 "when the cache grows (on_growth)"),
+                 "when the @study version computes saliency scores: each time tiers are assigned "
+                 "(every_call) or only when the cache has grown (on_growth)"),
     { 0 },
 };
 

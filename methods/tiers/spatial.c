@@ -34,21 +34,21 @@ static const char *const mode_names[] = { "topk", "threshold", "hybrid", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct spatial_opts, mode, HYBRID, mode_names,
-                 "foreground positions: the share `target` with the largest variance (topk), those "
-                 "above variance `var` (threshold), or the latter if their share is in min..max, "
-                 "else topk (hybrid)"),
-    KVR_OPT_FLOAT(
-        struct spatial_opts, var, 0.02, 0, 1e30,
-        "variance over frames of the mean |V| of a position, above which it is foreground"),
+                 "which positions are foreground: the fraction `target` with the largest variance "
+                 "(topk), all with a variance above `var` (threshold), or as in threshold if that "
+                 "gives a fraction in min..max, else as in topk (hybrid)"),
+    KVR_OPT_FLOAT(struct spatial_opts, var, 0.02, 0, 1e30,
+                  "for mode=threshold and mode=hybrid: a position is foreground if its mean |V| "
+                  "(mean absolute value of the V channels) has a variance over frames above this"),
     KVR_OPT_FLOAT(struct spatial_opts, min, 0.45, 0, 1,
-                  "for mode=hybrid: if a smaller share of positions is above `var`, `target` "
-                  "applies instead"),
-    KVR_OPT_FLOAT(
-        struct spatial_opts, max, 0.85, 0, 1,
-        "for mode=hybrid: if a larger share of positions is above `var`, `target` applies instead"),
-    KVR_OPT_FLOAT(
-        struct spatial_opts, target, 0.65, 0, 1,
-        "for mode=topk, and hybrid outside min..max: share of positions in the foreground"),
+                  "minimum fraction of positions in the foreground; if fewer have a variance above "
+                  "`var`, mode=hybrid uses topk"),
+    KVR_OPT_FLOAT(struct spatial_opts, max, 0.85, 0, 1,
+                  "maximum fraction of positions in the foreground; if more have a variance above "
+                  "`var`, mode=hybrid uses topk"),
+    KVR_OPT_FLOAT(struct spatial_opts, target, 0.65, 0, 1,
+                  "fraction of positions in the foreground for mode=topk, and for mode=hybrid "
+                  "where it uses topk"),
     { 0 },
 };
 
@@ -57,8 +57,9 @@ static enum kvr_status spatial_check(const void *opts)
     const struct spatial_opts *o = opts;
 
     if (!(o->min <= o->max))
-        return kvr_fail(KVR_EINVAL, "foreground share: min %g is greater than max %g", o->min,
-                        o->max);
+        return kvr_fail(KVR_EINVAL,
+                        "fraction of positions in the foreground: min %g is greater than max %g",
+                        o->min, o->max);
     return KVR_OK;
 }
 

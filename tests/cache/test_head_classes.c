@@ -237,9 +237,11 @@ END_TEST
 static const struct {
     const char *text, *why;
 } bad_maps[] = {
-    { "sd\n", ":1: need 3 letters" },   { "sdx\n", ":1: need 3 letters" },
-    { "sdsd\n", ":1: need 3 letters" }, { "sds\nsds\n", "2 lines of heads, but the model has 1" },
-    { "", "0 lines of heads" },
+    { "sd\n", ":1: need 3 letters" },
+    { "sdx\n", ":1: need 3 letters" },
+    { "sdsd\n", ":1: need 3 letters" },
+    { "sds\nsds\n", "2 lines of head classes, but the model has 1" },
+    { "", "0 lines of head classes" },
 };
 
 START_TEST(a_map_that_is_none)

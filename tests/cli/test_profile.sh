@@ -51,7 +51,7 @@ exits 0 "a method codes by them" generate -m KVQUANT_2BIT -O levels=levels.txt -
 exits 0 "and without" generate -m KVQUANT_2BIT -n 6 -p "$a" -o without
 check "which is something else" bash -c "! cmp -s with/*.mp4 without/*.mp4"
 exits 2 "levels of another width" generate -m KVQUANT_3BIT -O levels=levels.txt -n 6 -p "$a" -o x
-says "names file and line" 'levels.txt:[0-9]*: need k or v, a layer index, and 8'
+says "names file and line" 'levels.txt:[0-9]*: need k .keys. or v .values., a layer index, and 8'
 
 # profile basis: writes basis vectors to a file for the option basis.
 exits 0 "profile basis" profile basis --prompts 1 --frames 3 -o basis.safetensors --json -q

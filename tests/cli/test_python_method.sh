@@ -273,7 +273,7 @@ done <<'WAYS'
 4 memory OOM_HOST .*encode: .*MemoryError
 5 untyped ERROR .*encode returned bytes of type set
 6 single ERROR .*encode returned ndarray; need \(bytes, state\)
-7 huge ERROR .*encode: the method returned [0-9]+ bytes and a state of 0 bytes; together at most [0-9]+ bytes are allowed
+7 huge ERROR .*encode: the Python method returned [0-9]+ bytes of data and 0 bytes of state; together at most [0-9]+ bytes are allowed
 8 forges ERROR .*encode:
 9 hides ERROR .*decode: .*AttributeError
 10 nan NAN .*decode.. returned -?nan in v, token 0, channel 3

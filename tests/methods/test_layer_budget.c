@@ -91,7 +91,7 @@ START_TEST(files)
     with_file("# profiled\n0.9\n\n 1.25 # second\r\n1.1", KVR_OK, NULL, &beta);
     ck_assert(beta == 1.25);
     beta = -1;
-    with_file("0.9\n1.25\n", KVR_EFORMAT, "2 budgets, but the model has 3 layers", &beta);
+    with_file("0.9\n1.25\n", KVR_EFORMAT, "2 budget factors, but the model has 3 layers", &beta);
     with_file("0.9\n1.25\n1\n1\n", KVR_EFORMAT, "4 budgets", &beta);
     with_file("0.9\none\n1\n", KVR_EFORMAT, ":2: need one number per line, found 'one'", &beta);
     with_file("0.9\n1 2\n1\n", KVR_EFORMAT, ":2: need one number per line", &beta);

@@ -273,7 +273,8 @@ START_TEST(a_file_that_is_none_is_refused)
         const char *text, *said;
         enum kvr_status status;
     } bad[] = {
-        { "k 0 -1 0 1\n", ":1: need k or v, a layer index, and 4 ascending levels", KVR_EFORMAT },
+        { "k 0 -1 0 1\n", ":1: need k (keys) or v (values), a layer index, and 4 ascending levels",
+          KVR_EFORMAT },
         { "k 0 -1 0 .5 1 1\n", ":1: need", KVR_EFORMAT },
         { "k 0 -1 0 1 .5\n", ":1: need", KVR_EFORMAT },
         { "k 0 -1 0 .5 1.5\n", ":1: need", KVR_EFORMAT },

@@ -323,11 +323,11 @@ static const struct {
     enum kvr_status st;
     const char *message;
 } refused[] = {
-    { false, "salency", KVR_ENOTFOUND, "tiers: unknown part 'salency'; did you mean 'saliency'?" },
+    { false, "salency", KVR_ENOTFOUND, "tiers: unknown name 'salency'; did you mean 'saliency'?" },
     { true, "salency", KVR_ENOTFOUND,
-      "retention: unknown part 'salency'; did you mean 'saliency'?" },
-    { false, "wombat", KVR_ENOTFOUND, "unknown part 'wombat'" },
-    { true, "recent", KVR_ENOTFOUND, "retention: unknown part 'recent'" },
+      "retention: unknown name 'salency'; did you mean 'saliency'?" },
+    { false, "wombat", KVR_ENOTFOUND, "unknown name 'wombat'" },
+    { true, "recent", KVR_ENOTFOUND, "retention: unknown name 'recent'" },
     { false, "recent(chunks=2", KVR_EINVAL, "'(' needs a ')'" },
     { false, "recent(chunks=2)x", KVR_EINVAL, "'(' needs a ')'" },
     { false, "(chunks=2)", KVR_EINVAL, "a name is missing" },

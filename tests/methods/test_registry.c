@@ -491,7 +491,7 @@ static const struct {
     { "FADEMEM_12", { { "codec", "sym" } }, 1, "position=by age", NULL },
     { "RTN_INT2", { { "recent.codec", "raw" } }, 1, NULL, "no option 'recent.codec'" },
     { "RTN_INT2", { { "codec", "rwa" } }, 1, NULL, "RTN_INT2: codec 'rwa': " },
-    { "RTN_INT2", { { "tiers", "recant" } }, 1, NULL, "unknown part 'recant'" },
+    { "RTN_INT2", { { "tiers", "recant" } }, 1, NULL, "unknown name 'recant'" },
     { "RTN_INT2@study",
       { { "codec", "raw" } },
       1,

@@ -147,7 +147,8 @@ START_TEST(what_cannot_be_had_has_a_reason)
         "all 4 frames are equal, so the ratio to the mean frame difference, 0, is undefined");
     ck_assert_ptr_null(v.series);
     v = measure("colour_drift", &two, 2);
-    ck_assert_str_eq(v.missing, "the video has 2 frames, need more than the 2 of the first chunk");
+    ck_assert_str_eq(v.missing, "the video has 2 frames and its first chunk has 2; need at least "
+                                "one frame after the first chunk");
     free_pair(&one);
     free_pair(&two);
     free_pair(&still);

@@ -40,7 +40,8 @@ static const struct kvr_opt heads_options[] = {
                 "bits per element of a frame difference in the heads with the largest differences: "
                 "2, 4 or 8"),
     KVR_OPT_FLOAT(struct trq_opts, share, 0.667, 0, 1,
-                  "share of heads, those with the largest frame differences, that use `fine` bits"),
+                  "fraction of the heads that use `fine` bits (the heads with the largest frame "
+                  "differences)"),
     { 0 }
 };
 

@@ -20,9 +20,9 @@ struct unrope_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct unrope_opts, row, 0, 0, 1 << 20,
-                "number of tokens per row of a latent frame, a divisor of the frame's tokens; 0 "
-                "means 52 for Wan's frames of 1560 tokens, else the divisor that makes the frame "
-                "most nearly square"),
+                "number of tokens per row of a latent frame, which must divide the frame's number "
+                "of tokens; 0 chooses 52 for frames of 1560 tokens (Wan), otherwise the divisor "
+                "that makes the frame most nearly square"),
     { 0 }
 };
 

@@ -26,8 +26,8 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct vidkv_opts, group, 32, 8, MAX_GROUP,
                 "number of tokens that share a scale and a minimum, a multiple of 8"),
     KVR_OPT_FLOAT(struct vidkv_opts, share, 0.5, 0, 1,
-                  "share of a head's channels, those of widest range, that are coded in 2 bits; "
-                  "the others are coded in 1 bit"),
+                  "fraction of a head's channels that are coded in 2 bits (the channels with the "
+                  "widest value range); the others are coded in 1 bit"),
     KVR_OPT_BOOL(
         struct vidkv_opts, balanced, true,
         "whether 1-bit codes decode to -s or s (true), or to 0 or s (false); s is the scale"),
