@@ -4,12 +4,13 @@
  *     if (kvr_attend_bytes_supported(s))
  *         kvr_attend_bytes_cuda(s, &shape, &io, spans, n_spans, &rows, parts, n_floats);
  *
- * The formulas are those of attend_dot.h, with codes up to 127, weights up to 255 and tiles of 128
- * tokens. A tile has tokens of one span only. The softmax denominator sums the quantized weights.
- * Products are accumulated exactly in int32, and results are deterministic. A NaN or infinity in a
- * query makes the query's output NaN. A NaN or infinity in a key makes the outputs of all queries
- * that see the key NaN. A NaN or infinity in channel c of a value makes channel c NaN in the
- * outputs of all queries that see the value. */
+ * The formulas are those of attend_dot.h. Codes of queries, keys and values are at most 127, codes
+ * of softmax weights at most 255, and tiles have 128 tokens. All tokens of a tile belong to one
+ * span. The softmax denominator sums the quantized weights. Products are accumulated exactly in
+ * int32, and results are deterministic. A NaN or infinity in a query makes the query's output NaN.
+ * A NaN or infinity in a key makes the outputs of all queries that see the key NaN. A NaN or
+ * infinity in channel c of a value makes channel c NaN in the outputs of all queries that see the
+ * value. */
 #ifndef KVR_CACHE_ATTEND_BYTES_H
 #define KVR_CACHE_ATTEND_BYTES_H
 
@@ -38,10 +39,11 @@ bool kvr_attend_bytes_supported(const struct kvr_stream *s);
 /* Whether the driver can create TMA tensor maps of `rows` for this number of heads. */
 bool kvr_attend_bytes_maps(const struct kvr_byte_rows *rows, int n_heads);
 
-/* Attends to at most KVR_ATTEND_BYTES_SPANS non-empty spans. The queries of `io` are F32. The
- * caller must rotate them if the keys and the mean keys rows->mu are rotated. The result is the
- * updated softmax state io->state. `parts` [n_floats] is device memory for the partial results of
- * split-KV (see kvr_attend_list_cuda). */
+/* Attends to at most KVR_ATTEND_BYTES_SPANS non-empty spans. The queries io->q are F32. If a codec
+ * stage has rotated the keys (`hadamard` or `rotate`), rows->mu holds the mean rotated keys, and
+ * the caller must have rotated the queries too. The result is the updated softmax state io->state.
+ * `parts` [n_floats] is device memory for the partial results of split-KV (see
+ * kvr_attend_list_cuda). */
 void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_io *io, const struct kvr_byte_span *span,
                            int n_spans, const struct kvr_byte_rows *rows, float *parts,

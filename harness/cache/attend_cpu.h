@@ -22,24 +22,27 @@ static inline int padded(int n)
 
 /* ---- tiles (attend_tiles.c) -------------------------------------------------------------- */
 
-/* A run of tokens of one span, and its position in the tile. */
+/* Tokens [t0, t0 + n) of one span, counted from the span's first token. They are tokens [at, at +
+ * n) of the tile. */
 struct part {
     const struct kvr_span *span;
     int64_t t0;
     int n, at;
 };
 
-/* A tile of tokens, which come from one or more spans (`part`). All keys of a tile are rotated, or
- * none of them; all values of a tile are rotated, or none of them. */
+/* A tile of up to TILE tokens from one or more spans; each element of part [n_parts] holds tokens
+ * of one span. A codec may store rotated keys or values, that is, multiplied by an orthogonal
+ * matrix (`hadamard`, `rotate`). Either all keys of a tile are rotated (`rot_k`), or none. The same
+ * applies to the values (`rot_v`). */
 struct tile {
     struct part part[TILE];
     int n_parts, n;
     bool rot_k, rot_v;
-    bool bytes;  /* staged in int8 */
+    bool bytes;  /* whether its keys and values are requantized to int8 (attend_dot.h) */
     bool biased; /* whether scores of the tile need a bias, because a token replaces several
                   * original tokens or the last panel is padded */
-    bool causal; /* whether the tokens of the tile belong to the causal span, which is the current
-                  * chunk under a causal mask */
+    bool causal; /* whether the tile's tokens belong to the current chunk and attention to this
+                  * chunk is causal */
 };
 
 /* Where the next tile begins: at token t of span number `span` of the job (attention call). */
@@ -48,16 +51,17 @@ struct cursor {
     int64_t t;
 };
 
-/* Sets *out to the next tile of the spans that store head h. If h is -1, every span must store all
- * heads, and the tile is for all heads. After the last span the tile is empty. */
+/* Sets *out to the next tile of head h, and advances the cursor. Spans that do not store head h are
+ * skipped. If h is -1, every span must store all heads, and the tile applies to all of them. After
+ * the last span the tile is empty (n is 0). */
 void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out);
 /* Decodes the tile's keys of head h to rows [n][D], or the tile's values if `values` is true. If
- * the codec rotates keys or values, the rows stay rotated. */
+ * the codec stores them rotated, the decoded rows are rotated too. */
 void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                    float *rows);
 
-/* Subtracts the correction from the scores s [m][stride] of quantized keys. The queries q [m][D]
- * must be rotated if the tile's keys are rotated. */
+/* Subtracts the correction job->correction from the scores s [m][stride] of the tile's quantized
+ * keys. The queries q [m][D] must be rotated if these keys are rotated. */
 void kvr_tile_subtract_correction(const struct kvr_attend_job *job, const struct tile *tile, int h,
                                   const float *q, int m, float *s, int stride);
 /* Applies the causal mask: for each query row in [r0, r0 + m), sets the scores of the tokens after
@@ -67,13 +71,13 @@ void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *t
 
 /* Whether a span has tokens of a codec other than `raw`. */
 bool kvr_span_coded(const struct kvr_span *s);
-/* Whether the span's keys (its values if `values` is true) are stored in rotated space. */
+/* Whether the codec of the span stores rotated keys, or rotated values if `values` is true. */
 bool kvr_span_rotated(const struct kvr_span *s, bool values);
 
 /* ---- queries ----------------------------------------------------------------------------- */
 
-/* The query rows of one KV head are ordered by token; a token has one row per query head of the
- * group. */
+/* A query row is one token's query in one query head. The rows of a KV head are ordered by token;
+ * each token has job->group rows, one per query head that shares the KV head. */
 static inline int group_of(const struct kvr_attend_job *job)
 {
     return job->group ? job->group : 1;
@@ -95,25 +99,26 @@ static inline int64_t query_of(const struct kvr_attend_job *job, int h, int64_t 
 /* Softmax states, with one row per head and query. */
 struct state {
     float *mx, *sum;      /* [H*T] */
-    float *acc, *acc_rot; /* outputs accumulated over plain and over rotated values, [H*T][padded
-                           * D] */
-    float *q, *q_rot;     /* queries times 1/sqrt(D), plain and rotated, [H*T][D] */
-    /* k_space: codec whose transform rotates keys; v_space: codec whose transform rotates values.
-     * Each is NULL if no span has rotated keys or values, respectively. */
+    float *acc, *acc_rot; /* [H*T][padded D]: output accumulated over values that are not rotated
+                           * (`acc`) and over rotated values (`acc_rot`) */
+    float *q, *q_rot;     /* [H*T][D]: queries times 1/sqrt(D); `q_rot` is rotated like the rotated
+                           * keys */
+    /* `k_space` is a codec that rotates keys; NULL: no span has rotated keys. `v_space` is a codec
+     * that rotates values; NULL: no span has rotated values. */
     const struct kvr_codec *k_space, *v_space;
-    /* Int8 attention only: quantized queries, and each head's mean key mu [H][D]. `code` and `mu`
-     * are for plain keys, `code_rot` and `mu_rot` for rotated keys. */
+    /* For int8 attention: the quantized queries, and the mean key mu [H][D] of each head. `code`
+     * and `mu` are used for keys that are not rotated, `code_rot` and `mu_rot` for rotated keys. */
     struct kvr_dot_queries code, code_rot;
     float *mu, *mu_rot;
 };
 
-/* Whether all tokens of the causal tile come after the tokens of query rows [at, at + m). If
- * job->past is not NULL, the call for the first causal tile also saves the rows' sums of softmax
- * weights over past chunks. */
+/* Whether the causal mask hides all tokens of the tile from query rows [at, at + m). If job->past
+ * is not NULL, the call for the first causal tile also writes there, per row, the logarithm of the
+ * sum of e^score over past chunks. */
 bool kvr_tile_after(const struct kvr_attend_job *job, const struct state *st,
                     const struct tile *tile, int h, int64_t at, int m);
-/* Multiplies the accumulated outputs of m rows, from row `at` on, by the factors `rescale` of the
- * online softmax. */
+/* Multiplies the accumulated output of query row at + i, for each i < m, by rescale[i], which the
+ * online softmax has computed. */
 void kvr_state_rescale(const struct kvr_attend_job *job, const struct state *st, int64_t at, int m,
                        const float *rescale);
 
@@ -126,32 +131,35 @@ struct staged {
 };
 
 /* Whether the panels of the tile are BF16 (attend_bf16.h); BF16 panels use the memory of the F32
- * panels. If the attention call has the flag job->bf16 and head_dim is at least 16, every tile has
- * BF16 panels unless it is quantized to int8. */
+ * panels. A tile has BF16 panels if job->bf16 is set, head_dim is at least 16, and the tile is not
+ * requantized to int8. */
 bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile);
 /* Decodes the tile's keys of head h, or the tile's values if `values` is true, and packs them into
  * BF16 panels. */
 void kvr_bf16_stage(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                     struct staged out);
-/* Number of tiles, counted from tile[0], that one softmax call can process together; at most n. */
+/* Returns how many of the tiles tile[0], tile[1], ... tile[n - 1] one softmax call can process
+ * together. The result is at least 1. */
 int kvr_bf16_tiles_per_softmax(const struct kvr_attend_job *job, const struct tile *tile, int n);
-/* Computes attention of m <= KVR_BF16_ROWS query rows, from row `at` on, to n decoded tiles. The
- * panels of successive tiles are `next` floats apart. */
+/* Computes the attention of query rows [at, at + m) to n decoded tiles; m is at most KVR_BF16_ROWS.
+ * The panels of successive tiles are `next` floats apart. */
 void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                      int m, const struct tile *tile, int n, struct staged kv, size_t next);
 
 /* The functions below compute attention to int8 panels (attend_int8.c, attend_dot.h). `at` is the
  * first query row, and m is the number of query rows. */
 
-/* Number of floats that the quantized queries and the mean keys mu need, for plain or for rotated
- * keys; `rows` counts the query rows of all heads. */
+/* Returns the size, in floats, of the memory for the quantized queries and the mean keys mu.
+ * Rotated keys need separate memory of this size. `rows` is the number of query rows of all
+ * heads. */
 size_t kvr_int8_floats(int head_dim, int n_heads, size_t rows);
-/* Sets the pointers in `code` and *mu to consecutive arrays from `base` on. Returns the end of
- * these arrays. */
+/* Divides the memory at `base` into the arrays of *code and the array *mu. Returns the end of these
+ * arrays. */
 float *kvr_int8_carve(float *base, int head_dim, int n_heads, size_t rows,
                       struct kvr_dot_queries *code, float **mu);
-/* Computes the mean key mu of each head and quantizes the queries, for plain and for rotated keys.
- * All threads of an OpenMP team must call this function. */
+/* Computes mu, the mean key of the first int8 tile, for each head, and quantizes the queries. Both
+ * are done once for keys that are not rotated and once for rotated keys. All threads of an OpenMP
+ * team must call this function. */
 void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state *st);
 
 /* Quantizes the key rows [n][D] of a tile and packs them into `out`. */
@@ -159,10 +167,13 @@ void kvr_int8_stage_keys(const struct state *st, const struct tile *tile, int h,
                          const float *rows, struct staged out);
 /* Quantizes the value rows [n][D] of a tile and packs them into `out`. */
 void kvr_int8_stage_values(const struct tile *tile, int d, const float *rows, struct staged out);
-/* Computes the first `wide` columns of the scores s [m][TILE] for the m query rows from `at` on. */
+/* Computes the scores s [m][TILE] of query rows [at, at + m) for the tile's first `wide` keys,
+ * including the padding. */
 void kvr_int8_scores(const struct state *st, const struct tile *tile, struct staged kv, int64_t at,
                      int m, int d, int wide, float *s);
-/* acc [m][padded D] += p values, with p as written by kvr_dot_kernels.online_softmax. */
+/* Adds the products of softmax weights and the tile's values to acc [m][padded D]. The weights are
+ * the codes `p` and their quantization steps `weight`, as written by
+ * kvr_dot_kernels.online_softmax. */
 void kvr_int8_add_values(const struct tile *tile, struct staged kv, const uint8_t *p,
                          const float *weight, int m, int d, float *acc);
 

@@ -2,9 +2,9 @@
  * test.
  *
  * The matrix product sums[m][n] = A[m][k] B[k][n] is exact; k is a multiple of 64 and n of 16. Rows
- * of the sums are `ld` elements apart. B is stored in panels of 16 columns with layout
- * [k/4][16][4], `panel` bytes apart. If `keys` is true, as for scores, A is signed and B unsigned;
- * otherwise A is unsigned and B signed. */
+ * of `sums` are `ld` elements apart. B is stored in panels of 16 columns with layout [k/4][16][4],
+ * `panel` bytes apart. If `keys` is true, as for scores, A is signed and B unsigned; otherwise A is
+ * unsigned and B signed. */
 #ifndef KVR_CACHE_ATTEND_DOT_TILES_H
 #define KVR_CACHE_ATTEND_DOT_TILES_H
 
@@ -21,7 +21,8 @@ struct kvr_byte_product {
 };
 
 /* Computes `rows` blocks of 16 rows of A times `cols` panels of B; `rows` and `cols` are 1 or 2.
- * The function is inlined, so that `keys`, `rows` and `cols` are compile-time constants. */
+ * The function is always inlined, so that its arguments `keys`, `rows` and `cols` are compile-time
+ * constants. */
 static inline __attribute__((always_inline)) void kvr_byte_block(struct kvr_tiles *t,
                                                                  const struct kvr_byte_product *x,
                                                                  const bool keys, const int rows,
@@ -31,7 +32,7 @@ static inline __attribute__((always_inline)) void kvr_byte_block(struct kvr_tile
     int32_t *c = x->sums, *c2 = c + KVR_TILE_ROWS * x->ld;
     const int64_t ld = x->ld * 4;
 
-    (void)t; /* `t` is used only by the plain C tile operations, which store the tiles in memory */
+    (void)t; /* only the portable C tile operations use `t`, to store the tiles in memory */
     KVR_TILE_ZERO(t, 0);
     KVR_TILE_ZERO(t, 1);
     KVR_TILE_ZERO(t, 2);

@@ -8,9 +8,9 @@
  *     f->add_values(s, lds, pv, out, ldo, n, m, d);          out += s v
  *
  * Scores and outputs are matrix products of the form C[m][n] = A[m][k] B[k][n]. B is packed into
- * panels of PAD (KVR_ATTEND_PAD) columns, [k][PAD] each. Sequential reads of a panel avoid conflict
- * misses in the CPU cache. The columns of B are padded with zeros to whole panels, and the caller
- * sets the scores of padded keys to -INFINITY. */
+ * panels of PAD (KVR_ATTEND_PAD) columns, [k][PAD] each. A panel is read sequentially, which avoids
+ * conflict misses in the CPU cache. The columns of B are padded with zeros to whole panels, and the
+ * caller sets the scores of padded keys to -INFINITY. */
 #ifndef KVR_CACHE_ATTEND_KERNELS_H
 #define KVR_CACHE_ATTEND_KERNELS_H
 
@@ -19,29 +19,31 @@
 #include "harness/core/isa.h"
 
 enum {
-    KVR_ATTEND_PAD = 16,  /* floats in the widest vector of all instruction sets */
+    KVR_ATTEND_PAD = 16,  /* floats per vector of the widest instruction set */
     KVR_ATTEND_TILE = 64, /* maximum tokens per tile */
     KVR_ATTEND_ROWS = 48, /* maximum query rows per softmax call */
 };
 
 struct kvr_attend_kernels {
-    /* s[m][n] = q[m][d] keys[d][n]; n is a multiple of KVR_ATTEND_PAD, and rows of s are `stride`
-     * floats apart. */
+    /* s[m][n] = q[m][d] keys[d][n], a matrix product; n is a multiple of KVR_ATTEND_PAD. Rows of s
+     * are `stride` floats apart. */
     void (*scores)(const float *q, int d, const float *keys, float *s, int64_t stride, int m,
                    int n);
-    /* out[m][d] += p[m][n] values[n][d]; d is a multiple of KVR_ATTEND_PAD, and n is any number. */
+    /* out[m][d] += p[m][n] values[n][d], a matrix product; d is a multiple of KVR_ATTEND_PAD. Rows
+     * of p are `stride` floats apart, rows of out `ldo` floats. */
     void (*add_values)(const float *p, int64_t stride, const float *values, float *out, int64_t ldo,
                        int n, int m, int d);
 
-    /* Updates the online softmax of m <= KVR_ATTEND_ROWS rows with n scores per row. n <=
-     * KVR_ATTEND_TILE is a multiple of KVR_ATTEND_PAD. bias[n] is added to the scores first; NULL
-     * adds nothing. The new maximum is M = max(max_i, max_j s_ij), and scores and sums become:
+    /* Updates the online softmax of m <= KVR_ATTEND_ROWS query rows i with the scores s_ij of n
+     * keys j. n is a multiple of KVR_ATTEND_PAD and at most KVR_ATTEND_TILE. First, bias[j] is
+     * added to s_ij, unless `bias` is NULL. The new maximum of row i is M = max(max_i, max_j s_ij).
+     * The function computes:
      *
      *     s_ij <- e^(s_ij - M), rescale_i <- e^(max_i - M), sum_i <- sum_i rescale_i + sum_j s_ij
      *
-     * Then the stored maximum max_i of row i becomes M. The rescaling factor rescale_i is exactly 1
-     * if the row's maximum does not change. The exponential e^x has a relative error of 2e-7 + 6e-8
-     * |x| and is 0 for x below -87. A NaN score makes its row's sum NaN. */
+     * It then stores M in max_i. The rescaling factor rescale_i is exactly 1 if the row's maximum
+     * does not change. The relative error of e^x is below 2e-7 + 6e-8 |x|; for x < -87 the computed
+     * e^x is 0. A NaN score makes its row's sum NaN. */
     void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
                            float *sum, float *rescale);
 

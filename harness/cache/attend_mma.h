@@ -20,14 +20,14 @@
  *     out           = sum_j bf16(p_j) bf16(v_j) / sum_j p_j
  *
  * k_j and v_j, the dequantized key and value of token j, equal those of the CPU decoder. Results
- * are deterministic. A span reads tokens of a quantized block or of an uncompressed tensor. Tiles
- * begin at multiples of 64, counted from the block's or tensor's first token. Dividing a span at
- * such a multiple therefore does not change the result.
+ * are deterministic. A span is a run of tokens of a quantized block or of an uncompressed tensor.
+ * Tiles begin at multiples of 64, counted from the block's or tensor's first token. Dividing a span
+ * in two at such a multiple therefore does not change the result.
  *
- * If a codec has a Hadamard rotation H, its decoded keys and values stay in rotated space, as H x /
- * sqrt(D). For rotated keys, pass a copy of the queries that kvr_fwht_cuda has rotated. For rotated
- * values, use a second softmax state. Rotate the accumulator of the second state back before the
- * two states are merged. */
+ * If a codec stores rotated keys or values (transform `hadamard` or `rotate`), the kernels use them
+ * without rotating them back. For rotated keys, pass a copy of the queries that
+ * kvr_codec_transform() has rotated. For rotated values, use a second softmax state, and rotate its
+ * accumulator back before the two states are merged. */
 #ifndef KVR_CACHE_ATTEND_MMA_H
 #define KVR_CACHE_ATTEND_MMA_H
 
@@ -40,12 +40,11 @@ extern "C" {
 
 enum { KVR_ATTEND_MMA_MAX_D = 128, KVR_ATTEND_MMA_TILE = 64, KVR_ATTEND_ROWS_SPANS = 14 };
 
-/* The block of quantized keys or values, or the uncompressed tensor, that a span reads. The host
- * reads the shape and codec of `packed` during the call. The codes and scales of `packed` are
- * device memory. */
+/* Keys or values of a span: a quantized block or an uncompressed tensor. The host reads the shape
+ * and codec of `packed` during the call. The codes and scales of `packed` are device memory. */
 struct kvr_attend_mma_source {
     const struct kvr_packed *packed; /* NULL: use raw */
-    const void *raw;                 /* [T,H,D], 16-byte aligned; NULL: all elements are 0 */
+    const void *raw;                 /* [tokens,H,D], 16-byte aligned; NULL: all elements are 0 */
     enum kvr_dtype dtype;            /* type of raw: KVR_BF16 or KVR_F32 */
 };
 
@@ -63,25 +62,26 @@ struct kvr_attend_mma_span {
 };
 
 /* Whether the launcher supports this span with `shared` bytes of shared memory per thread block
- * (kvr_stream_block_shared, or SIZE_MAX for no limit). head_dim must be a multiple of 16, at most
- * 128. Uncompressed rows must be BF16 or F32. Supported codecs are `raw` and the pipelines
- * [hadamard |] [outliers |] grid [+ grid], where brackets mark optional stages and a grid is the
- * quantizer `sym` or `asym`. Group sizes must be powers of two, at least 8, unless all channels of
- * a token share one scale. If K or V has two grids (PRQ), every quantization group of K and V must
- * consist of several tokens of one channel. A codec with one quantizer, `asym` with compute=bf16,
- * must store zero points instead of minimums: it rounds code * scale to BF16 before it adds the
- * minimum, but the kernels dequantize by an FMA. */
+ * (the device's limit kvr_stream_block_shared(), or SIZE_MAX for no limit). head_dim must be a
+ * multiple of 16, at most 128. Uncompressed rows must be BF16 or F32. Supported codecs are `raw`
+ * and the pipelines [transform |] [outliers |] quantizer [+ quantizer]. Brackets mark optional
+ * stages; a transform is `hadamard` or `rotate`, and a quantizer is `sym` or `asym`. Group sizes
+ * must be powers of two, at least 8, unless all channels of a token share one scale. If K or V has
+ * two quantizers (PRQ), every quantization group of K and V must consist of several tokens of one
+ * channel. A codec whose only quantizer is `asym` with compute=bf16 must store zero points. If it
+ * stores the groups' minimums instead, its decoder rounds code * scale to BF16 before it adds the
+ * minimum, which the kernels' FMA cannot reproduce. */
 bool kvr_attend_mma_accepts(size_t shared, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_mma_span *span);
 
-/* The span must satisfy kvr_attend_mma_accepts. For quantized spans, a separate kernel applies
- * RMSNorm and RoPE (io->norm) to the queries before attention. */
+/* Attends to one span, for which kvr_attend_mma_accepts must return true. For quantized spans, a
+ * separate kernel applies RMSNorm and RoPE (io->norm) to the queries before attention. */
 void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span);
 
 /* Whether kvr_attend_rows_cuda supports this span. The span must have BF16 rows, from an
- * uncompressed tensor or a block of codec `raw`, and no row bias. A pipeline of two tiles of K and
- * two tiles of V must fit into `shared` bytes of shared memory per thread block. */
+ * uncompressed tensor or a block of codec `raw`, and its row_bias must be NULL. A pipeline of two
+ * tiles of K and two tiles of V must fit into `shared` bytes of shared memory per thread block. */
 bool kvr_attend_rows_accepts(size_t shared, const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 

@@ -14,8 +14,8 @@
 
 enum {
     KVR_CUDA_PIECE = 1024, /* tokens per dequantized KV slice */
-    /* tokens per KV slice that is dequantized to F32 and then rounded to BF16; an F32 slice
-     * [4096,12,128] of 25 MB fits in L2 */
+    /* tokens per KV slice if slices are dequantized to F32 and then rounded to BF16; an F32 slice
+     * [4096,12,128] has 25 MB and fits in the L2 cache */
     KVR_CUDA_WIDE_PIECE = 4096,
     KVR_CUDA_PIECE_TILES = KVR_CUDA_PIECE / KVR_BYTE_TILE,
 };
@@ -26,10 +26,11 @@ struct kvr_cuda_sums {
     bool begun;
 };
 
-/* Pointers into the scratch. */
+/* Arrays in the scratch; `plain` is the softmax state of tokens whose values are not rotated,
+ * `rotated_v` that of tokens with rotated values. */
 struct kvr_cuda_head_rows {
     /* k, v: dequantized K and V of a KV slice of up to KVR_CUDA_PIECE tokens; s2: squared
-     * quantization scale of each element of K. The shape of each is [KVR_CUDA_PIECE,H,D]. */
+     * quantization scale of each element of K. The three arrays have shape [KVR_CUDA_PIECE,H,D]. */
     float *k, *v, *s2;
     float *row_bias; /* [T,H] */
     struct kvr_cuda_sums plain, rotated_v;
@@ -40,8 +41,8 @@ struct kvr_cuda_head_rows {
  * K and V of one head only. */
 struct kvr_cuda_head {
     const int32_t *list;    /* [T] */
-    float *q, *out, *k, *v; /* arrays [T,D]; k and v hold BF16 elements if the cache's uncompressed
-                             * tokens are BF16 */
+    float *q, *out, *k, *v; /* q, out: [T,D]; k, v: [tokens,D], with BF16 elements if the cache
+                             * stores uncompressed tokens as BF16 */
 };
 
 struct kvr_cuda_head_rows kvr_cuda_head_rows_of(const struct kvr_attend_job *job,
@@ -51,7 +52,7 @@ struct kvr_cuda_head kvr_cuda_head_part(const struct kvr_attend_job *job,
                                         const struct kvr_attend_scratch *s, int h);
 struct kvr_byte_rows kvr_cuda_byte_rows(const struct kvr_attend_scratch *s, int n_heads);
 
-/* Returns the number of floats per token in the keys: n_heads times head_dim. */
+/* Returns the number of elements of one token's key over all heads: n_heads * head_dim. */
 static inline size_t kvr_cuda_row_floats(const struct kvr_attend_job *job)
 {
     return (size_t)job->n_heads * (size_t)job->head_dim;

@@ -61,7 +61,7 @@ static inline vec vec_add(vec a, vec b)
 #define PAIRS(a, b, which) (vec) _mm256_shuffle_ps((__m256)(a), (__m256)(b), which)
 #endif
 
-/* Returns the reduction of all elements of v by `op`. */
+/* Reduces the elements of v to one number by `op`, for example to their maximum. */
 static inline __attribute__((always_inline)) float fold(vec v, vec (*op)(vec, vec))
 {
     for (int n = VLEN / 2; n >= 1; n /= 2) {
@@ -74,7 +74,7 @@ static inline __attribute__((always_inline)) float fold(vec v, vec (*op)(vec, ve
     return v[0];
 }
 
-/* Writes to out[i] the reduction of v[i] by `op`, for four vectors at once. */
+/* Reduces the elements of each of four vectors v[i] by `op`, and writes the result to out[i]. */
 static inline __attribute__((always_inline)) void fold_four(const vec v[4], vec (*op)(vec, vec),
                                                             float out[4])
 {
@@ -133,7 +133,7 @@ static inline vec rescale_of(vec old, vec top)
     return (vec)(((ivec)exp_of(old - top) & ~same) | ((ivec)vec_of(1) & same));
 }
 
-/* Adds bias[n] to each of m rows of n scores, unless `bias` is NULL. Sets top[i] to the maximum of
+/* Adds bias [n] to each of m rows of n scores, unless `bias` is NULL. Sets top[i] to the maximum of
  * start[i] and the scores of row i. A score of NaN does not affect the maximum. */
 static inline void rows_top(float *s, int64_t stride, const float *bias, int m, int n,
                             const float *start, float *top)
@@ -160,10 +160,10 @@ static inline void rows_top(float *s, int64_t stride, const float *bias, int m, 
     }
 }
 
-/* Updates the softmax state of m rows after a tile of scores, from the old maximum old_i to the new
- * maximum top_i: rescale_i = e^(old_i - top_i), sum_i = sum_i rescale_i + part_i and max_i = top_i.
- * `part` has the tile's sums of softmax weights, and `less` is scratch. The arrays `old`, `top` and
- * `less` are padded to whole vectors. */
+/* Updates the softmax state of m rows i after a tile of scores. The tile raises a row's maximum
+ * from old_i to top_i; part_i is the sum of the row's softmax weights in the tile. The function
+ * sets rescale_i = e^(old_i - top_i), sum_i = sum_i rescale_i + part_i and max_i = top_i. `less` is
+ * scratch. The arrays `old`, `top` and `less` are padded to whole vectors. */
 static inline void next_state(int m, const float *old, const float *top, const float *part,
                               float *less, float *max, float *sum, float *rescale)
 {

@@ -6,8 +6,8 @@
  *
  * Matrix products have BF16 operands and F32 accumulators, and softmax is computed in F32. The
  * result differs only by rounding from that of one kvr_attend_mma_cuda call per span, which uses
- * tiles of another size. Results are deterministic. Attention to a quantized span is bit-identical
- * to attention to its dequantized keys and values, stored as BF16 rows. */
+ * tiles of 64 keys. Results are deterministic. Attention to a quantized span is bit-identical to
+ * attention to its dequantized keys and values, stored as BF16 rows. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_H
 #define KVR_CACHE_ATTEND_WGMMA_H
 
@@ -29,12 +29,13 @@ bool kvr_attend_list_supported(const struct kvr_stream *s);
  * subtracted from the scores) is not supported. With a head_dim of 64 or 128 the launcher supports
  * 16-byte aligned BF16 rows, either uncompressed tokens or tokens of codec `raw`. With a head_dim
  * of 128 the launcher also supports a quantized span that begins at a multiple of 16 tokens and
- * needs no Taylor correction of its scores. K and V must both be quantized to 2 bits, or both to 4
- * bits. Three layouts of quantized spans are supported. In RTN and QuaRot spans, K and V have one
- * scale per channel and group of 16 or more tokens. In KIVI spans, K has one scale per channel and
- * group of 16 or more tokens, and V has one scale per token. In PRQ spans, a first symmetric
- * quantizer encodes K or V, and a second symmetric quantizer encodes the first one's residual in 4
- * bits. Each of these two quantizers has one scale per channel and group of 16 or more tokens. */
+ * needs no Taylor correction of its scores (kvr_attend_mma_span.taylor). K and V must both be
+ * quantized to 2 bits, or both to 4 bits (in PRQ spans, this applies to the first quantizer). Three
+ * layouts of quantized spans are supported. In RTN and QuaRot spans, K and V have one scale per
+ * channel and group of 16 or more tokens. In KIVI spans, K has one scale per channel and group of
+ * 16 or more tokens, and V has one scale per token. In PRQ spans, K and V each have two symmetric
+ * quantizers; the second one encodes the residual of the first one in 4 bits. Each quantizer has
+ * one scale per channel and group of 16 or more tokens. */
 bool kvr_attend_list_accepts(const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 

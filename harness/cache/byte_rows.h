@@ -8,10 +8,10 @@
  *
  * Before quantization, the mean key mu of a head is subtracted from the keys of this head
  * (attend_dot.h). A key has one scale per token; a value has one scale per channel and tile of
- * KVR_BYTE_TILE tokens. INT8 operands of wgmma must be contiguous along the K dimension of the
- * GEMM. Keys are therefore contiguous along channels, and values along tokens. The tokens of V are
- * permuted in groups of 32, so that a thread's accumulators of S = Q K^T are in the order of its A
- * fragments for P V:
+ * KVR_BYTE_TILE tokens. INT8 operands of wgmma must be contiguous along the GEMM's K dimension (the
+ * dimension that is summed over). Keys are therefore contiguous along channels, and values along
+ * tokens. The tokens of V are permuted in groups of 32, so that a thread's accumulators of S = Q
+ * K^T are in the order of its A fragments for P V:
  *
  *     keys     [tiles,128 tokens][H][128 channels]    signed
  *     values   [tiles,128 channels][H][128 tokens]    offset by 128; within 32 tokens, token
@@ -26,12 +26,12 @@
  *
  * An int32 accumulator x becomes a float without a conversion instruction. A bias keeps x in [0,
  * 2^23), where the bits of x, read as a float, are the denormal x 2^-149. Let s_k be the key scale
- * of a token, and E >= -120 the smallest exponent for which s_k < 2^E for all tokens of the tile.
- * Stored are A = s_k 2^(127 - E) and C = -bias s_k 2^(-22 - E). One FMA then computes the score in
- * units of 2^(22 + E): A (x 2^-149) + C = s_k (x - bias) 2^(-22 - E). For padding tokens past the
- * end of a span, C is -infinity, which masks their scores. A value scale s_v is stored as
- * s_v 2^22 / 255. The factor 2^22 cancels the factor 2^-22 of the converted accumulators, and 255
- * is the code of the softmax weight 1. */
+ * of a token. E is the smallest integer, but at least -120, for which s_k < 2^E for all tokens of
+ * the tile. The scratch holds A = s_k 2^(127 - E) and C = -bias s_k 2^(-22 - E) for each token. One
+ * FMA then computes the score in units of 2^(22 + E): A (x 2^-149) + C = s_k (x - bias) 2^(-22 -
+ * E). For padding tokens past the end of a span, C is -infinity, which masks their scores. A value
+ * scale s_v is stored as s_v 2^22 / 255. The factor 2^22 cancels the 2^-22 that the same conversion
+ * leaves in the accumulators of P V; 255 is the code of the softmax weight 1. */
 #ifndef KVR_CACHE_BYTE_ROWS_H
 #define KVR_CACHE_BYTE_ROWS_H
 
@@ -49,8 +49,7 @@ enum {
     KVR_BYTE_D = 128,    /* channels per head */
     KVR_BYTE_MEAN = 64,  /* mu is the mean of a head's first 64 keys */
     KVR_BYTE_KEY_STEPS = 9,
-    KVR_BYTE_VALUE_STEPS = 4,      /* number of rows, with 32 value scales each, per tile and
-                                    * head */
+    KVR_BYTE_VALUE_STEPS = 4,      /* 32-float rows of value scales per tile and head */
     KVR_BYTE_BIAS = 255 * 255 * 32 /* added to an integer score to make it positive; the magnitude
                                     * of a score is at most 127 * 127 * 128 */
 };
