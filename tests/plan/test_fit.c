@@ -185,7 +185,7 @@ START_TEST(another_retention)
     ck_assert(strstr(kvr_error(), "single tokens"));
     set.value = "H3O";
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4", &set, 1), KVR_OK);
-    ck_assert(strstr(kvr_error(), "unknown part 'H3O'"));
+    ck_assert(strstr(kvr_error(), "unknown name 'H3O'"));
     ck_assert_ptr_null(p);
 }
 END_TEST
