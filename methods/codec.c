@@ -69,8 +69,8 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     if (slot->stage->table) {
         slot->table = malloc(slot->stage->table_size);
         if (!slot->table)
-            return kvr_fail(KVR_ENOMEM,
-                            "codec: out of memory while allocating the table of stage '%s'", name);
+            return kvr_fail(KVR_ENOMEM, "codec: stage '%s': out of memory while allocating a table",
+                            name);
         slot->stage->table(slot->opts, slot->table);
     }
     return KVR_OK;
@@ -165,7 +165,7 @@ static enum kvr_status check_order(const struct kvr_codec *c, const char *text, 
         for (int j = i - 1; joins[i] == '+' && j <= i; j++)
             if (leaves_nothing(c, j))
                 return kvr_fail(KVR_EINVAL,
-                                "codec: '%s': '+' cannot join stage '%s', which leaves no residual",
+                                "codec: '%s': '+' cannot join stage '%s', which does not quantize",
                                 text, c->stage[j].stage->name);
         grid = grid || st->kind == KVR_STAGE_GRID;
     }

@@ -307,7 +307,7 @@ static enum kvr_status explain(enum kvr_status st, const struct deadline *w,
 {
     if (st != KVR_OK && w->late)
         return kvr_fail(KVR_EINVAL,
-                        "query: not finished after %d s, the limit; raise the limit with --timeout",
+                        "query: not finished after %d s; raise this limit with --timeout",
                         limits->seconds);
     if (st == KVR_ENOMEM && limits->bytes)
         return kvr_fail(KVR_ENOMEM,
@@ -375,8 +375,8 @@ enum kvr_status kvr_store_condition(const char *path, const char *view, const ch
         sql = sqlite3_mprintf("SELECT 1 FROM %s WHERE (%s\n)", view, where);
         rc = sql ? sqlite3_prepare_v2(db, sql, -1, &q, &tail) : SQLITE_NOMEM;
         if (rc == SQLITE_ERROR || (tail && *skip_blank(tail)))
-            st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on the view %s: %s", where,
-                          view,
+            st = kvr_fail(KVR_EINVAL, "query: '%s' is not a valid SQL condition on the view %s: %s",
+                          where, view,
                           rc == SQLITE_OK ? "the SQL statement is incomplete" : sqlite3_errmsg(db));
         else if (rc != SQLITE_OK)
             st = kvr_sql_fail(db, path, "query");

@@ -146,7 +146,9 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
     if (app == 0 && version == 0 && n_tables == 0)
         return KVR_OK;
     if (app != KVR_STORE_APP_ID)
-        return kvr_fail(KVR_ESCHEMA, "store: %s: a SQLite file, but not a kvreel database", path);
+        return kvr_fail(KVR_ESCHEMA,
+                        "store: %s: the file is an SQLite database, but not a kvreel database",
+                        path);
     if (version < KVR_STORE_OLDEST || version > KVR_STORE_VERSION)
         return kvr_fail(KVR_ESCHEMA,
                         "store: %s: the schema version is %lld, but this kvreel reads %d to %d; "
@@ -167,7 +169,8 @@ static enum kvr_status check_where(sqlite3 *db, const char *where)
     sqlite3_finalize(q);
     return rc == SQLITE_OK
                ? KVR_OK
-               : kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on the view cells_wide: %s",
+               : kvr_fail(KVR_EINVAL,
+                          "query: '%s' is not a valid SQL condition on the view cells_wide: %s",
                           where, sqlite3_errmsg(db));
 }
 
@@ -188,9 +191,9 @@ static enum kvr_status create_views(sqlite3 *db, const char *path, bool temp, co
         enum kvr_status st = KVR_OK;
 
         if (some && (rc == SQLITE_ERROR || (tail && *tail)))
-            st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on the view cells_wide: %s",
-                          where,
-                          rc == SQLITE_OK ? "the SQL statement is incomplete" : sqlite3_errmsg(db));
+            st = kvr_fail(
+                KVR_EINVAL, "query: '%s' is not a valid SQL condition on the view cells_wide: %s",
+                where, rc == SQLITE_OK ? "the SQL statement is incomplete" : sqlite3_errmsg(db));
         else if (rc != SQLITE_OK || sqlite3_step(q) != SQLITE_DONE)
             st = kvr_sql_fail(db, path, "creating the views");
         sqlite3_finalize(q);

@@ -191,11 +191,16 @@ enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view)
     const int64_t n = p->queries && p->queries < view->n_tok ? p->queries : view->n_tok;
     struct seen s;
 
-    if (view->layer >= p->n_layers || view->shape->n_heads != p->n_heads ||
-        (view->shape->n_kv_heads && view->shape->n_kv_heads != p->n_heads))
+    if (view->layer >= p->n_layers)
         return kvr_fail(KVR_EINTERNAL,
-                        "heads: layer is %d, need less than %d; number of heads is %d, need %d",
-                        view->layer, p->n_layers, view->shape->n_heads, p->n_heads);
+                        "heads: the cache has layer %d, but the model has layers 0..%d",
+                        view->layer, p->n_layers - 1);
+    if (view->shape->n_heads != p->n_heads ||
+        (view->shape->n_kv_heads && view->shape->n_kv_heads != p->n_heads))
+        return kvr_fail(
+            KVR_EINTERNAL, "heads: the cache has %d query heads and %d KV heads, need %d of each",
+            view->shape->n_heads,
+            view->shape->n_kv_heads ? view->shape->n_kv_heads : view->shape->n_heads, p->n_heads);
     if (!view->q || !view->pass->clean || view->pass->frame0 == 0)
         return KVR_OK;
     KVR_TRY(read_keys(p, view, &s));

@@ -1,6 +1,7 @@
 /* pixels.c - decodes latents to pixels frame by frame, optionally in a thread. */
 #include "harness/workload/pixels.h"
 
+#include <errno.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -205,6 +206,7 @@ enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backe
 {
     struct kvr_pixels *p = calloc(1, sizeof *p);
     enum kvr_status st;
+    int rc;
 
     *out = NULL;
     if (!p)
@@ -218,10 +220,12 @@ enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backe
                                                 (size_t)kvr_model_frame_elems(m) * sizeof(float)) };
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
-    if (!p->latents || pthread_create(&p->thread, NULL, decode_frames, p) != 0) {
+    rc = p->latents ? pthread_create(&p->thread, NULL, decode_frames, p) : ENOMEM;
+    if (rc) {
         destroy(p);
-        return kvr_fail(KVR_ENOMEM, "decoder: cannot start the thread that decodes %d frames",
-                        latent_frames);
+        return kvr_fail(KVR_ENOMEM,
+                        "decoder: cannot start the thread that decodes %d latent frames: %s",
+                        latent_frames, strerror(rc));
     }
     pthread_mutex_lock(&p->lock);
     while (!p->ready)

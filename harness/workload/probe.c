@@ -13,10 +13,10 @@ enum kvr_status kvr_probe_open(struct kvr_probe **out, const struct kvr_probe_op
     struct kvr_probe *p;
 
     if (opts->n_passes < 1 || opts->every < 1)
-        return kvr_fail(
-            KVR_EINVAL,
-            "probe: the number of passes is %d and the query stride %d, need at least 1 each",
-            opts->n_passes, opts->every);
+        return kvr_fail(KVR_EINVAL,
+                        "probe: each chunk has %d forward passes, and one in %d queries is "
+                        "evaluated; both numbers must be at least 1",
+                        opts->n_passes, opts->every);
     p = calloc(1, sizeof *p);
     if (!p)
         return kvr_fail(KVR_ENOMEM, "probe: out of memory");

@@ -76,9 +76,15 @@ enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pa
 {
     const int n = pass->frame0 + pass->n_frames, H = p->n_heads, S = p->tokens_per_frame;
 
-    if (layer >= p->n_layers || n > p->max_frames)
-        return kvr_fail(KVR_EINTERNAL, "profile: layer %d of %d or frame %d of %d does not exist",
-                        layer, p->n_layers, n, p->max_frames);
+    if (layer >= p->n_layers)
+        return kvr_fail(KVR_EINTERNAL,
+                        "profile: the cache has layer %d, but the model has layers 0..%d", layer,
+                        p->n_layers - 1);
+    if (n > p->max_frames)
+        return kvr_fail(
+            KVR_EINTERNAL,
+            "profile: a forward pass ends after frame %d, but the profile was opened for %d frames",
+            n, p->max_frames);
     struct layer *l = &p->layer[layer];
     const int overlap = l->n_before < n ? l->n_before : n;
     const int n_old = n - (int)kvr_share(0.25 * n, 1, n);
@@ -132,10 +138,10 @@ enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, doub
                 i);
         score[i] = p->layer[i].sum / (double)p->layer[i].count;
         if (!isfinite(score[i]))
-            return kvr_fail(
-                KVR_ENAN,
-                "profile: the mean change of cached frames in layer %d is %g, must be finite", i,
-                score[i]);
+            return kvr_fail(KVR_ENAN,
+                            "profile: layer %d: the mean change of cached frames between two "
+                            "forward passes is %g, must be finite",
+                            i, score[i]);
         min = score[i] < min ? score[i] : min;
         max = score[i] > max ? score[i] : max;
     }

@@ -14,9 +14,9 @@ enum kind { SIZE, COLOR, TEX, SHAPE, MOTION, DIR, BG, CAM, N_KIND };
 
 static const char *const prefixes[N_KIND] = { "size:",   "color:", "tex:", "shape:",
                                               "motion:", "dir:",   "bg:",  "cam:" };
-static const char *const kind_names[N_KIND] = { "a size",   "a colour",     "a texture",
-                                                "a shape",  "a motion",     "a direction",
-                                                "a ground", "a camera move" };
+static const char *const kind_names[N_KIND] = { "a size",       "a colour",     "a texture",
+                                                "a shape",      "a motion",     "a direction",
+                                                "a background", "a camera move" };
 
 /* Part of an act (the description of one shot) that is being read: first object, second object,
  * background or camera. */
@@ -193,14 +193,15 @@ static enum kvr_status check_model(const struct kvr_model_config *c)
                         "prompt: this model has no vocabulary to encode a text; give "
                         "text embeddings instead (`kvreel embed`)");
     if (c->text_len != KVR_PROMPT_SLOTS)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "prompt: the model takes %d text tokens, but kvreel encodes each prompt to %d",
-            c->text_len, KVR_PROMPT_SLOTS);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "prompt: the model takes %d text tokens, but the words of a prompt are "
+                        "encoded to %d tokens; give text embeddings instead (`kvreel embed`)",
+                        c->text_len, KVR_PROMPT_SLOTS);
     for (size_t i = 0; i < sizeof need / sizeof *need; i++)
         if (lookup(c, "", need[i]) < 0)
             return kvr_fail(KVR_EUNSUPPORTED,
-                            "prompt: the model's vocabulary lacks '%s', which prompts need",
+                            "prompt: the model's vocabulary lacks '%s', without which prompts "
+                            "cannot be encoded; give text embeddings instead (`kvreel embed`)",
                             need[i]);
     return KVR_OK;
 }
@@ -240,10 +241,10 @@ static enum kvr_status read_word(struct reader *r)
     r->column = (size_t)(r->at - r->text) + 1;
     while (isalpha((unsigned char)*r->at) || *r->at == '-') {
         if (n == WORD_MAX - 1)
-            return kvr_fail(
-                KVR_EINVAL,
-                "prompt: the word '%.*s...' (character %zu) is longer than %d letters, the limit",
-                12, r->word, r->column, WORD_MAX - 1);
+            return kvr_fail(KVR_EINVAL,
+                            "prompt: the word '%.*s...' (character %zu) is too long; at most %d "
+                            "letters are allowed",
+                            12, r->word, r->column, WORD_MAX - 1);
         r->word[n++] = (char)tolower((unsigned char)*r->at++);
     }
     r->word[n] = '\0';
@@ -419,8 +420,8 @@ static enum kvr_status read_start(struct reader *r, int *chunk)
     v = isdigit((unsigned char)r->at[1]) ? strtol(r->at + 1, &end, 10) : -1;
     if (v < 0 || *end != ':')
         return kvr_fail(KVR_EINVAL,
-                        "prompt: '@' (character %zu) must be followed by the first chunk of an act "
-                        "and ':', as in '@4:'",
+                        "prompt: '@' (character %zu) must be followed by the index of a chunk and "
+                        "':', as in '@4:'",
                         r->column);
     if (v >= r->n_chunks)
         return kvr_fail(KVR_EINVAL,
@@ -500,8 +501,7 @@ enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char 
         return kvr_fail(KVR_EINVAL, "prompt: a video of %d chunks was requested, need at least 1",
                         n_chunks);
     if (strnlen(text, KVR_PROMPT_MAX + 1) > KVR_PROMPT_MAX)
-        return kvr_fail(KVR_EINVAL,
-                        "prompt: the text has %zu characters and is longer than %d, the limit",
+        return kvr_fail(KVR_EINVAL, "prompt: the text has %zu characters, at most %d are allowed",
                         strlen(text), KVR_PROMPT_MAX);
     first_defaults(&r);
     for (;;) {

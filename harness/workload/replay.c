@@ -72,7 +72,7 @@ static enum kvr_status check(const struct replay *r, const struct kvr_scheme *sc
     if (r->req->n_layers < 0 || r->req->n_layers > l->n_layers)
         return kvr_fail(
             KVR_EINVAL,
-            "replay: %d layers requested, the trace has %d; need at most this number, or 0 for all",
+            "replay: %d layers requested, need 1..%d (the trace's layers), or 0 for all layers",
             r->req->n_layers, l->n_layers);
     return KVR_OK;
 }

@@ -160,10 +160,10 @@ static enum kvr_status check_range(const struct rollout *r, int chunk, int step,
     while (fabsf(x0[at] - middle) < most)
         at++;
     return kvr_fail(KVR_EDIVERGED,
-                    "rollout: chunk %d step %d: frame %lld: latent element %lld is %g; elements "
-                    "must stay within %g of %g, the middle of the latent range",
+                    "rollout: chunk %d step %d: frame %lld: latent element %lld is %g, need %g..%g",
                     chunk, step, (long long)((int64_t)chunk * c->frames_per_chunk + at / n_frame),
-                    (long long)(at % n_frame), (double)x0[at], (double)limit, (double)middle);
+                    (long long)(at % n_frame), (double)x0[at], (double)middle - (double)limit,
+                    (double)middle + (double)limit);
 }
 
 /* A teacher's array has the predicted latents x0 of every chunk and denoising step. Returns the
@@ -311,16 +311,16 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
     if (req->n_given < 0 || req->n_given >= req->latent_frames ||
         req->n_given % c->frames_per_chunk != 0 || (req->n_given > 0 && !req->given))
         return kvr_fail(KVR_EINVAL,
-                        "rollout: %d given frames, need a multiple of %d (one chunk) that is less "
-                        "than %d, the requested frames",
-                        req->n_given, c->frames_per_chunk, req->latent_frames);
-    if (req->jitter_draw < 0 || req->jitter_draw > KVR_MAX_DRAW ||
-        !(req->jitter_magnitude >= 0 && req->jitter_magnitude <= 1))
-        return kvr_fail(
-            KVR_EINVAL,
-            "rollout: jitter: the rerun with perturbed noise has number %d and magnitude "
-            "%g, need a number in 0..%d and a magnitude in 0..1",
-            req->jitter_draw, req->jitter_magnitude, KVR_MAX_DRAW);
+                        "rollout: %d of the %d requested frames are given; the number of given "
+                        "frames must be a multiple of %d (one chunk) and less than %d",
+                        req->n_given, req->latent_frames, c->frames_per_chunk, req->latent_frames);
+    if (req->jitter_draw < 0 || req->jitter_draw > KVR_MAX_DRAW)
+        return kvr_fail(KVR_EINVAL, "rollout: rerun %d with perturbed noise requested, need 0..%d",
+                        req->jitter_draw, KVR_MAX_DRAW);
+    if (!(req->jitter_magnitude >= 0 && req->jitter_magnitude <= 1))
+        return kvr_fail(KVR_EINVAL,
+                        "rollout: the magnitude of the noise's perturbation is %g, need 0..1",
+                        req->jitter_magnitude);
     if ((req->forcing != KVR_FORCING_NONE) != (req->teacher != NULL))
         return kvr_fail(
             KVR_EINVAL,

@@ -58,11 +58,16 @@ static enum kvr_status add(struct kvr_shot_line *s, const char *line, const char
                         "prompt: the text has more than the limit of %d shots ('@CHUNK: text', "
                         "separated by ';')",
                         KVR_MAX_SHOTS);
-    if (s->n == 0 ? chunk != 0 : chunk <= s->shot[s->n - 1].from_chunk)
-        return kvr_fail(KVR_EINVAL, "prompt: shot %d begins at chunk %d (character %zu), %s %d",
-                        s->n + 1, chunk, column,
-                        s->n ? "but must begin after chunk" : "but must begin at chunk",
-                        s->n ? s->shot[s->n - 1].from_chunk : 0);
+    if (s->n == 0 && chunk != 0)
+        return kvr_fail(
+            KVR_EINVAL,
+            "prompt: shot 1 begins at chunk %d (character %zu), but must begin at chunk 0", chunk,
+            column);
+    if (s->n > 0 && chunk <= s->shot[s->n - 1].from_chunk)
+        return kvr_fail(KVR_EINVAL,
+                        "prompt: shot %d begins at chunk %d (character %zu), but must begin after "
+                        "shot %d, which begins at chunk %d",
+                        s->n + 1, chunk, column, s->n, s->shot[s->n - 1].from_chunk);
     if (n_chunks && chunk >= n_chunks)
         return kvr_fail(
             KVR_EINVAL,

@@ -28,13 +28,15 @@ enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outl
         return kvr_fail(KVR_EINVAL, "synth: %d outlier channels requested, need 0..%d (head_dim)",
                         outliers, head_dim);
     if (!(size >= 0 && size <= 1e4))
-        return kvr_fail(KVR_EINVAL, "synth: the mean of the outlier channels is +-%g, need 0..1e4",
-                        size);
-    if (!(fabs(rho) <= 1 && fabs(r) <= 1))
         return kvr_fail(KVR_EINVAL,
-                        "synth: the correlation of adjacent frames is %g, the correlation of query "
-                        "and key is %g; need -1..1 for both",
-                        rho, r);
+                        "synth: the magnitude of the outlier channels' mean is %g, need 0..1e4",
+                        size);
+    if (!(fabs(rho) <= 1))
+        return kvr_fail(KVR_EINVAL, "synth: the correlation of adjacent frames is %g, need -1..1",
+                        rho);
+    if (!(fabs(r) <= 1))
+        return kvr_fail(KVR_EINVAL,
+                        "synth: the correlation of a token's query and key is %g, need -1..1", r);
     *out = (struct kvr_synth){
         .n_layers = 1, .n_heads = 1, .head_dim = head_dim, .n_passes = 1, .agreement = { 1 }
     };
@@ -257,11 +259,12 @@ enum kvr_status kvr_synth_write(const struct kvr_synth *s, const struct kvr_trac
     bool allocated = true;
     enum kvr_status st;
 
-    if (frames < 1 || frames > KVR_TRACE_MAX_FRAMES || passes < 1 || passes > KVR_TRACE_MAX_PASSES)
-        return kvr_fail(
-            KVR_EINVAL,
-            "synth: %d frames in %d passes per chunk requested, need 1..%d frames and 1..%d passes",
-            frames, passes, KVR_TRACE_MAX_FRAMES, KVR_TRACE_MAX_PASSES);
+    if (frames < 1 || frames > KVR_TRACE_MAX_FRAMES)
+        return kvr_fail(KVR_EINVAL, "synth: %d latent frames requested, need 1..%d", frames,
+                        KVR_TRACE_MAX_FRAMES);
+    if (passes < 1 || passes > KVR_TRACE_MAX_PASSES)
+        return kvr_fail(KVR_EINVAL, "synth: %d forward passes per chunk requested, need 1..%d",
+                        passes, KVR_TRACE_MAX_PASSES);
     KVR_TRY(kvr_trace_create(&w, dir, info));
     chunk = (size_t)d.l->frames_per_chunk;
     d.state = calloc(state_of(&d, d.l->n_layers, 0), sizeof *d.state);

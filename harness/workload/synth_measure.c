@@ -213,7 +213,7 @@ static enum kvr_status look_at_all(struct look *k, kvr_trace_progress_fn *progre
     return seen ? KVR_OK
                 : kvr_fail(KVR_EINVAL,
                            "%s: none of the trace's %d forward passes is a cache-update pass with "
-                           "queries; the statistics need at least one",
+                           "queries, from which the statistics are computed; use another trace",
                            kvr_trace_dir(k->t), k->info->n_passes);
 }
 

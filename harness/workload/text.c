@@ -226,11 +226,10 @@ static enum kvr_status check(const struct walk *w, const struct kvr_scheme *sche
             "%s: commit=last_step needs a video model, since a text has no denoising steps",
             scheme->name);
     if (r->chunk < 1 || r->first < 1 || r->scored < 1)
-        return kvr_fail(
-            KVR_EINVAL,
-            "text: a chunk has %d tokens, the shortest prefix has %d, and %d are scored per "
-            "prefix length; need at least 1 each",
-            r->chunk, r->first, r->scored);
+        return kvr_fail(KVR_EINVAL,
+                        "text: a chunk has %d tokens, the shortest prefix has %d tokens, and %d "
+                        "tokens are scored per prefix length; each number must be at least 1",
+                        r->chunk, r->first, r->scored);
     if (w->n > w->c->context_length)
         return kvr_fail(
             KVR_EUNSUPPORTED,

@@ -162,11 +162,11 @@ static enum kvr_status read_file(const struct kvr_model *m, int n, const char *p
     if (st == KVR_OK)
         st = kvr_st_get_shaped(out->file, "hidden", 2, e.hidden, &hidden);
     if (st == KVR_OK && (k.dtype != KVR_BF16 || v.dtype != KVR_BF16 || hidden.dtype != KVR_F32))
-        st = kvr_fail(
-            KVR_EFORMAT,
-            "%s: keys are %s, values %s and hidden states %s, need BF16, BF16 and F32; delete the "
-            "file to compute it again",
-            path, kvr_dtype_name(k.dtype), kvr_dtype_name(v.dtype), kvr_dtype_name(hidden.dtype));
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s: the data types of tensors 'k', 'v' and 'hidden' are %s, %s and %s, need "
+                      "BF16, BF16 and F32; delete the file, and kvreel computes it again",
+                      path, kvr_dtype_name(k.dtype), kvr_dtype_name(v.dtype),
+                      kvr_dtype_name(hidden.dtype));
     if (st != KVR_OK) {
         kvr_teacher_free(out);
         return st;
@@ -270,8 +270,10 @@ enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
     if (!kvr_model_is_lm(m))
         return kvr_fail(KVR_EINVAL, "text: the model generates video, need a language model");
     if (n < 2 || n > t->n)
-        return kvr_fail(KVR_EINVAL, "text: %d tokens requested, need 2..%d (the text's tokens)", n,
-                        t->n);
+        return kvr_fail(
+            KVR_EINVAL,
+            "text: %d tokens requested, need at least 2, and at most the text's %d tokens", n,
+            t->n);
     if (path && kvr_path_exists(path))
         return read_file(m, n, path, out);
     out->n = n;

@@ -35,7 +35,7 @@ check "also as the folder that one is in" bash -c "cd shards && '$kvreel' merge 
 for command in 'pareto' 'stats paired'; do
     # shellcheck disable=SC2086
     exits 2 "$command: a condition that is none" $command --db all.db --where 'ssim >'
-    says "is quoted" "'ssim >' is not a condition on the view (summary|cells_wide): "
+    says "is quoted" "'ssim >' is not a valid SQL condition on the view (summary|cells_wide): "
 done
 exits 0 "bytes in a query" query --db all.db --csv "SELECT x'00ff00' AS b"
 prints "are counted" '<3 bytes>'

@@ -799,7 +799,7 @@ START_TEST(diverged_or_merely_bad)
     a = ask("SELECT reason FROM cell WHERE outcome = 'DIVERGED'");
     ck_assert_int_eq(a.rows, 1);
     ck_assert_msg(strstr(a.text, "chunk 0 step 0: frame ") && strstr(a.text, ": latent element ") &&
-                      strstr(a.text, "within 100 of 0"),
+                      strstr(a.text, "need -100..100"),
                   "'%s'", a.text);
     a = ask("SELECT verdict || ' ' || verdict_codes FROM cell WHERE outcome = 'DIVERGED'");
     ck_assert_str_eq(a.text, "INVALID DIVERGED");

@@ -271,7 +271,7 @@ START_TEST(takes_a_part)
         req.frames = i == 0 ? 4 : i == 1 ? 9 : 6;
         req.n_layers = i == 2 ? 7 : 0;
         ck_assert_int_eq(kvr_replay_run(dev, s, &req, NULL, NULL, &part), KVR_EINVAL);
-        ck_assert(strstr(kvr_error(), i == 2 ? "7 layers requested, the trace has 6"
+        ck_assert(strstr(kvr_error(), i == 2 ? "7 layers requested, need 1..6 (the trace's layers)"
                                              : "of the trace's 6 frames requested"));
     }
     kvr_scheme_close(&s);

@@ -149,7 +149,8 @@ START_TEST(refused)
         req.n_given = bad[i];
         ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
         ck_assert_ptr_nonnull(strstr(
-            kvr_error(), "given frames, need a multiple of 3 (one chunk) that is less than 6"));
+            kvr_error(),
+            "the number of given frames must be a multiple of 3 (one chunk) and less than 6"));
     }
     req.n_given = CHUNK;
     req.given = NULL;

@@ -263,9 +263,9 @@ START_TEST(refuses_damaged_calls)
     refused("tensor 'v' has type I16, need F32, F16 or BF16");
     call = fill(&c, 1, 1, F, F);
     put_call(1, 1, &call, "more");
-    refused("6 tensors, allowed are q, k, v, position and out");
+    refused("6 tensors, but only q, k, v, position and out are allowed");
     put_call(0, 0, &call, NULL);
-    refused("5 tensors, allowed are k, v and position");
+    refused("5 tensors, but only k, v and position are allowed");
     remove_dir();
 }
 END_TEST

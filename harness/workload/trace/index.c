@@ -72,9 +72,10 @@ static enum kvr_status read_channels(struct kvr_trace_rope *r, const json_t *lis
         const json_int_t value = json_integer_value(n);
 
         if (!json_is_integer(n))
-            return kvr_fail(KVR_EFORMAT,
-                            "%s: rope: channels[%zu] is no integer, need an even number in 0..%d",
-                            where, i, head_dim);
+            return kvr_fail(
+                KVR_EFORMAT,
+                "%s: rope: channels[%zu] is not an integer, need an even number in 0..%d", where, i,
+                head_dim);
         if (value < 0 || value > head_dim || value % 2)
             return kvr_fail(KVR_EFORMAT,
                             "%s: rope: channels[%zu] is %lld, need an even number in 0..%d", where,
@@ -176,7 +177,7 @@ static enum kvr_status read_pass(struct kvr_trace_pass *p, const json_t *o,
                                  const struct kvr_trace_layout *l, const char *where)
 {
     if (!json_is_object(o))
-        return kvr_fail(KVR_EFORMAT, "%s: need a JSON object that describes a forward pass", where);
+        return refuse(o, where, "the forward pass", "a JSON object");
     p->queries = true;
     KVR_TRY(kvr_json_int_in(o, where, "chunk", 0, KVR_TRACE_MAX_FRAMES, &p->chunk));
     KVR_TRY(kvr_json_int_in(o, where, "index", 0, KVR_TRACE_MAX_PASSES - 1, &p->index));
@@ -266,7 +267,7 @@ static enum kvr_status read_about(struct kvr_trace_info *out, const json_t *doc,
                         out->model[0] ? "licence" : "name");
     if (strlen(out->model) > 64 || strpbrk(out->model, "/\\"))
         return refuse(json_object_get(m, "name"), where, "model: name",
-                      "a model's name of at most 64 characters, and no slash or backslash");
+                      "at most 64 characters, and no slash or backslash");
     KVR_TRY(check_plain(out->model, "name", where));
     KVR_TRY(check_plain(out->licence, "licence", where));
     KVR_TRY(check_plain(out->source, "source", where));
@@ -282,7 +283,7 @@ enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *do
 
     memset(out, 0, sizeof *out);
     if (!json_is_object(doc))
-        return kvr_fail(KVR_EFORMAT, "%s: need a JSON object, the index of a trace", where);
+        return refuse(doc, where, "the index of the trace", "a JSON object");
     st = read_about(out, doc, where);
     if (st == KVR_OK)
         st = read_layout(&out->layout, doc, where);

@@ -126,7 +126,7 @@ enum kvr_status kvr_trace_call_read(struct kvr_trace_call *c, struct kvr_st *fil
         known++;
     }
     if (kvr_st_count(file) != known)
-        return kvr_fail(KVR_EFORMAT, "%s: the file has %d tensors, allowed are %s",
+        return kvr_fail(KVR_EFORMAT, "%s: the file has %d tensors, but only %s are allowed",
                         kvr_st_path(file), kvr_st_count(file),
                         p->queries ? "q, k, v, position and out" : "k, v and position");
     x.file = file;

@@ -34,22 +34,23 @@ static const struct kvr_opt ints_options[] = {
     KVR_OPT_ENUM(struct ints_opts, scale, CELLS_F32, scale_names,
                  "data type of scales (e4m3up: E4M3, rounded up); `block` means one FP32 scale for "
                  "the whole block"),
-    KVR_OPT_ENUM(
-        struct ints_opts, zero, 0, zero_names,
-        "offset of codes: none, the group's minimum in FP16, BF16, FP32 or E4M3, or a zero "
-        "point in a byte (point) or in the low bits of the scale (hidden)"),
+    KVR_OPT_ENUM(struct ints_opts, zero, 0, zero_names,
+                 "offset of codes: none; the group's minimum in FP16, BF16, FP32 or E4M3; or an "
+                 "integer zero point, stored in a byte (point) or in the low bits of the scale "
+                 "(hidden)"),
     KVR_OPT_ENUM(struct ints_opts, round, CELLS_EVEN, round_names,
-                 "rounding of codes: to nearest with ties to even, away from 0 (away) or up; trunc "
-                 "rounds toward 0"),
+                 "rounding of codes: to nearest, with ties to even (even), away from 0 (away) or "
+                 "upward (up); or toward 0 (trunc)"),
     KVR_OPT_ENUM(struct ints_opts, by, CELLS_STORED, by_names,
-                 "divide elements by the stored or the unrounded scale, or multiply them by the "
-                 "inverse of the unrounded scale"),
+                 "whether elements are divided by the stored scale (stored) or the unrounded scale "
+                 "(unrounded), or multiplied by the inverse of the unrounded scale (inverse)"),
     KVR_OPT_ENUM(
         struct ints_opts, extreme, 0, extreme_names,
         "abs: the largest magnitude sets the scale, and code -2^(bits-1) is unused; first: the "
-        "first element of largest magnitude gets this code, and the scale the opposite sign"),
+        "first element of largest magnitude gets code -2^(bits-1), and the scale has the opposite "
+        "sign of this element"),
     KVR_OPT_FLOAT(struct ints_opts, clip, 1, 0.1, 1,
-                  "factor on the quantization range; elements outside the range are clipped"),
+                  "factor that scales the quantization range; elements outside it are clipped"),
     KVR_OPT_FLOAT(struct ints_opts, quantile, 1, 0.5, 1,
                   "quantile of the group's magnitudes that sets the quantization range"),
     KVR_OPT_FLOAT(struct ints_opts, least, 0, 0, 1, "lower bound of scales"),
@@ -77,8 +78,8 @@ static const struct kvr_opt floats_options[] = {
                  "choice of the scale: top (no element saturates), floor (power of two rounded "
                  "down, as in OCP) or best (of two candidates, the one with the smaller error)"),
     KVR_OPT_ENUM(struct floats_opts, by, CELLS_STORED, by_names,
-                 "divide elements by the stored or the unrounded scale, or multiply them by the "
-                 "inverse of the unrounded scale"),
+                 "whether elements are divided by the stored scale (stored) or the unrounded scale "
+                 "(unrounded), or multiplied by the inverse of the unrounded scale (inverse)"),
     KVR_OPT_FLOAT(struct floats_opts, least, 0, 0, 1, "lower bound of scales"),
     { 0 }
 };
@@ -89,12 +90,13 @@ struct gauss_opts {
 static const struct kvr_opt gauss_options[] = {
     KVR_OPT_INT(struct gauss_opts, bits, 4, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct gauss_opts, table, 0, table_names,
-                 "computation of the quantization levels: by exact integrals (lloyd), or by the "
-                 "trapezoid rule"),
+                 "how the Lloyd-Max levels of the normal distribution are computed: with exact "
+                 "integrals (lloyd), or with the trapezoid rule as in vLLM (trapezoid)"),
     KVR_OPT_ENUM(
         struct gauss_opts, norm, 0, norm_names,
-        "stored scale of a head's vector: its norm (plain), or the scale with which the decoded "
-        "vector has this norm (kept)"),
+        "scale that is stored for each token and head: the norm of the head's vector (plain), or "
+        "this norm divided by the norm of the quantized levels, so that the decoded vector has the "
+        "original norm (kept)"),
     { 0 }
 };
 
@@ -286,11 +288,10 @@ static enum kvr_status floats_check(const struct kvr_stage_job *job)
     const struct floats_opts *o = job->opts;
 
     if (o->scale == CELLS_ONE && o->format > 1)
-        return kvr_fail(
-            KVR_EINVAL,
-            "scale=one is not allowed: without a scale, the format needs a code for NaN "
-            "(e4m3 or e5m2), and %s has none",
-            format_names[o->format]);
+        return kvr_fail(KVR_EINVAL,
+                        "scale=one is not allowed with format=%s, which has no code for NaN "
+                        "elements; use another scale, or format e4m3 or e5m2",
+                        format_names[o->format]);
     if (o->relative && o->scale != CELLS_E4M3)
         return kvr_fail(KVR_EINVAL, "relative=true needs scale=e4m3, not %s",
                         scale_names[o->scale]);
@@ -496,8 +497,12 @@ KVR_CODED_CUDA(cells)
         .cuda = &cuda,                                                                             \
     }
 
-CELLS_STAGE(ints, "integers with a scale of a chosen type per group of a head's channels");
-CELLS_STAGE(floats,
-            "low-precision floats with a scale of a chosen type per group of a head's channels");
-CELLS_STAGE(gauss, "levels for the normal distribution, scaled by the norm of a head's vector");
-CELLS_STAGE(iq4_nl, "16 non-uniform levels with a refitted FP16 scale per group");
+CELLS_STAGE(
+    ints,
+    "integers, with one scale per group of a head's channels; option `scale` sets its data type");
+CELLS_STAGE(floats, "low-precision floats, with one scale per group of a head's channels; option "
+                    "`scale` sets its data type");
+CELLS_STAGE(gauss, "divides each token's vector of a head by its norm, and quantizes it to levels "
+                   "for the normal distribution");
+CELLS_STAGE(iq4_nl,
+            "16 non-uniform levels, with one FP16 scale per group, fitted by least squares");

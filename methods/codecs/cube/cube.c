@@ -13,15 +13,18 @@ struct cube_opts {
     int frames, rows, cols, row;
 };
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct cube_opts, frames, 3, 1, 64,
-                "latent frames per cube, reduced to a divisor of the block's frames"),
+    KVR_OPT_INT(
+        struct cube_opts, frames, 3, 1, 64,
+        "latent frames per cube, rounded down to a divisor of the block's number of frames"),
     KVR_OPT_INT(struct cube_opts, rows, 2, 1, 64,
-                "rows per cube, reduced to a divisor of the frame's rows"),
-    KVR_OPT_INT(struct cube_opts, cols, 4, 1, 64,
-                "columns per cube, reduced to a divisor of a row's tokens"),
+                "rows of tokens per cube, rounded down to a divisor of the frame's number of rows"),
+    KVR_OPT_INT(
+        struct cube_opts, cols, 4, 1, 64,
+        "columns of tokens per cube, rounded down to a divisor of the frame's number of columns"),
     KVR_OPT_INT(struct cube_opts, row, 0, 0, 1 << 20,
-                "tokens per row of a latent frame; 0 means 52 for Wan's frames of 1560 tokens, "
-                "else the divisor that makes a frame most nearly square"),
+                "number of tokens per row of a latent frame, a divisor of the frame's tokens; 0 "
+                "means 52 for Wan's frames of 1560 tokens, else the divisor that makes the frame "
+                "most nearly square"),
     { 0 }
 };
 

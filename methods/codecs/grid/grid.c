@@ -149,8 +149,8 @@ struct grid_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct grid_opts, bits, 4, 2, 8, "bits per stored element"),
     KVR_OPT_ENUM(struct grid_opts, axis, KVR_AXIS_TOKENS, kvr_axis_names,
-                 "axis of a group that shares a scale: tokens of a channel, channels of a token, "
-                 "or a whole token"),
+                 "elements that share a scale: consecutive tokens of a channel (tokens), "
+                 "consecutive channels of a token (channels), or a whole token (token)"),
     KVR_OPT_INT(struct grid_opts, group, 16, 8, KVR_GRID_MAX_GROUP,
                 "number of elements that share a scale (unused for axis=token)"),
     { 0 }

@@ -112,7 +112,8 @@ KVR_CODED_CUDA(halves)
 
 const struct kvr_stage kvr_stage_halves = {
     KVR_CODED_STAGE(halves),
-    .title = "integers with FP16 arithmetic; groups of tokens are aligned to the rollout's start",
+    .title = "asymmetric integers, computed in FP16; groups start at multiples of `group` tokens "
+             "of the rollout",
     .check = check,
     .noise = kvr_noise_measured, /* rounding in FP16 makes quantization intervals slightly uneven */
 };

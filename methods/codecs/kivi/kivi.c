@@ -20,12 +20,13 @@ struct kivi_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct kivi_opts, bits, 2, 2, 8, "bits per stored element"),
     KVR_OPT_ENUM(struct kivi_opts, axis, KVR_AXIS_TOKENS, kvr_axis_names,
-                 "axis of a group that shares a scale and a minimum: tokens of a channel, channels "
-                 "of a token, or a whole token"),
+                 "elements that share a scale and a minimum: consecutive tokens of a channel "
+                 "(tokens), consecutive channels of a token (channels), or a whole token (token)"),
     KVR_OPT_INT(struct kivi_opts, group, 32, 8, KVR_GRID_MAX_GROUP,
                 "number of elements per group (unused for axis=token)"),
-    KVR_OPT_INT(struct kivi_opts, residual, 128, 8, 1 << 16,
-                "number of tokens that are encoded together; a shorter remainder stays BF16"),
+    KVR_OPT_INT(
+        struct kivi_opts, residual, 128, 8, 1 << 16,
+        "number of tokens per quantized block; the tokens after the last complete block stay BF16"),
     { 0 }
 };
 
@@ -162,7 +163,8 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_kivi = {
     .name = "kivi",
-    .title = "asymmetric integers of full groups of tokens; the remainder stays BF16",
+    .title = "asymmetric integers for complete blocks of `residual` tokens; the remaining tokens "
+             "stay BF16",
     .kind = KVR_STAGE_GRID,
     .options = options,
     .opts_size = sizeof(struct kivi_opts),

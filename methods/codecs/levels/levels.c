@@ -211,4 +211,6 @@ static const float nf4_levels[] = {
     1.0f,
 };
 static const struct book nf4 = { 4, nf4_levels };
-LEVELS(nf4, "16 quantiles of the normal distribution with an FP16 scale", &nf4);
+LEVELS(nf4,
+       "16 levels, which are quantiles of the normal distribution, with one FP16 scale per group",
+       &nf4);

@@ -25,12 +25,12 @@ struct lowrank_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct lowrank_opts, share, 0.25, 0, 1,
-                  "share of principal directions kept per head, at least one direction"),
+                  "fraction of each head's principal directions that is kept, at least one"),
     { 0 }
 };
 static const struct kvr_opt principal_options[] = {
     KVR_OPT_FLOAT(struct lowrank_opts, share, 0.25, 0, 1,
-                  "share of principal directions kept per head, at least one direction"),
+                  "fraction of each head's principal directions that is kept, at least one"),
     KVR_OPT_STRING(
         struct lowrank_opts, basis, KVR_CALIBRATION_FIT,
         "principal directions: fitted per block (fit), or a file from `kvreel profile basis`"),
@@ -312,15 +312,16 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 KVR_READ_CUDA(lowrank)
 
 const struct kvr_stage kvr_stage_lowrank = {
-    KVR_CODED_STAGE(lowrank), .title = "coordinates along the block's principal directions",
+    KVR_CODED_STAGE(lowrank),
+    .title = "stores each head's coordinates along the block's principal directions",
     .noise = kvr_noise_measured, /* the error in dropped directions is correlated between
                                   * channels */
 };
 
 const struct kvr_stage kvr_stage_principal = {
     .name = "principal",
-    .title =
-        "coordinates along principal directions, which are computed from the block or calibrated",
+    .title = "stores each head's coordinates along principal directions, which are computed from "
+             "the block or calibrated",
     .kind = KVR_STAGE_GRID,
     .options = principal_options,
     .opts_size = sizeof(struct lowrank_opts),

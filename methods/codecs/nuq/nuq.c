@@ -36,9 +36,11 @@ static const char *const axis_names[] = { "tokens", "token", NULL };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct nuq_opts, bits, 3, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct nuq_opts, axis, 0, axis_names,
-                 "vectors that share levels: a channel over all tokens, or a token over all heads"),
+                 "elements that share a quantization range: a channel over all tokens (tokens), or "
+                 "a token over all heads (token)"),
     KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5,
-                  "share of a vector's elements that are stored in FP16, as outliers"),
+                  "fraction of the elements of each channel or token (option `axis`) that are "
+                  "outliers, stored in FP16"),
     KVR_OPT_BOOL(
         struct nuq_opts, norm, false,
         "whether levels are adjusted to preserve the mean and variance of the block's elements"),
@@ -47,9 +49,11 @@ static const struct kvr_opt options[] = {
 static const struct kvr_opt kvquant_options[] = {
     KVR_OPT_INT(struct nuq_opts, bits, 3, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct nuq_opts, axis, 0, axis_names,
-                 "vectors that share levels: a channel over all tokens, or a token over all heads"),
+                 "elements that share a quantization range: a channel over all tokens (tokens), or "
+                 "a token over all heads (token)"),
     KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5,
-                  "share of a vector's elements that are stored in FP16, as outliers"),
+                  "fraction of the elements of each channel or token (option `axis`) that are "
+                  "outliers, stored in FP16"),
     KVR_OPT_BOOL(
         struct nuq_opts, norm, false,
         "whether levels are adjusted to preserve the mean and variance of the block's elements"),

@@ -43,10 +43,11 @@ static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct outliers_opts, sigma, 6, 1, 1000,
                   "threshold of outliers, in standard deviations of the block's elements"),
     KVR_OPT_FLOAT(struct outliers_opts, max_ratio, 1, 0, 1,
-                  "maximum share of elements that are stored as outliers"),
-    KVR_OPT_ENUM(struct outliers_opts, left, KVR_LEFT_FILL, left_names,
-                 "what the grid stage gets in place of an outlier: the channel's previous value "
-                 "(fill), the threshold (clamp) or the outlier (keep)"),
+                  "maximum fraction of elements that are stored as outliers"),
+    KVR_OPT_ENUM(
+        struct outliers_opts, left, KVR_LEFT_FILL, left_names,
+        "what the next stage quantizes in place of an outlier: the channel's previous value "
+        "(fill), the threshold (clamp) or the outlier itself (keep)"),
     { 0 }
 };
 
@@ -804,7 +805,7 @@ static const struct kvr_stage_ops cuda = {
 
 const struct kvr_stage kvr_stage_outliers = {
     .name = "outliers",
-    .title = "stores elements beyond sigma standard deviations in FP16",
+    .title = "stores elements that exceed `sigma` standard deviations in FP16",
     .kind = KVR_STAGE_EXACT,
     .options = options,
     .opts_size = sizeof(struct outliers_opts),

@@ -399,7 +399,8 @@ KVR_READ_CUDA(packkv)
 
 const struct kvr_stage kvr_stage_packkv = {
     KVR_CODED_STAGE(packkv),
-    .title = "integers with one scale per token, bit-packed per 16 tokens of a channel",
+    .title = "integers with one scale per token; 16 tokens of a channel at a time are packed with "
+             "as few bits as their range needs",
     .check = check,
     .noise = kvr_noise_measured,
 };

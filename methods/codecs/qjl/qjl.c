@@ -133,7 +133,11 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 KVR_READ_CUDA(qjl)
 
 const struct kvr_stage kvr_stage_qjl = {
-    KVR_CODED_STAGE(qjl), .title = "signs of random projections, and the norm of a head's vector",
-    .check = check,       .noise = kvr_noise_measured,
-    .table = draw,        .table_size = sizeof(struct table),
+    KVR_CODED_STAGE(qjl),
+    .title = "stores the signs of random projections of each token's vector of a head, and the "
+             "vector's norm",
+    .check = check,
+    .noise = kvr_noise_measured,
+    .table = draw,
+    .table_size = sizeof(struct table),
 };

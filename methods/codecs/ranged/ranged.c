@@ -21,8 +21,9 @@ struct ranged_opts {
     int bins;
 };
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct ranged_opts, bins, 16, 4, RANGED_MAX_BINS,
-                "bins as in CacheGen: number of quantization levels plus one; must be even"),
+    KVR_OPT_INT(
+        struct ranged_opts, bins, 16, 4, RANGED_MAX_BINS,
+        "number of quantization levels plus 1, as in CacheGen's option `bins`; must be even"),
     { 0 }
 };
 

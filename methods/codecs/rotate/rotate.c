@@ -19,7 +19,8 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct rotate_opts, block, 0, 0, KVR_FWHT_MAX,
                 "channels per rotated block, a power of two; 0 means the whole head"),
     KVR_OPT_INT(struct rotate_opts, signs, 0, 0, 1 << 30,
-                "seed of random signs that precede the rotation; 0 means no signs"),
+                "seed of the random signs by which channels are multiplied before the rotation; 0 "
+                "means no multiplication"),
     { 0 }
 };
 
@@ -94,7 +95,8 @@ static const struct kvr_stage_ops cuda = { .transform = transform_cuda };
 
 const struct kvr_stage kvr_stage_rotate = {
     .name = "rotate",
-    .title = "Walsh-Hadamard transform in blocks, after random signs",
+    .title = "Walsh-Hadamard transform of blocks of a head's channels, optionally after random "
+             "sign changes",
     .kind = KVR_STAGE_TRANSFORM,
     .options = options,
     .opts_size = sizeof(struct rotate_opts),

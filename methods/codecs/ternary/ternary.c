@@ -24,8 +24,9 @@ static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(
         struct ternary_opts, dead, 0.5, 0, 100,
         "half-width of the dead zone around 0, in multiples of the group's mean magnitude"),
-    KVR_OPT_BOOL(struct ternary_opts, scaled, true,
-                 "whether codes decode to multiples of the scale; false decodes to -1, 0 or 1"),
+    KVR_OPT_BOOL(
+        struct ternary_opts, scaled, true,
+        "whether decoding multiplies by the scale s; if false, elements decode to -1, 0 or 1"),
     { 0 }
 };
 
@@ -125,7 +126,8 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_ternary = {
     KVR_CODED_STAGE(ternary),
-    .title = "-s, 0 or s per element; s is the mean magnitude of a group of tokens of a channel",
+    .title = "stores each element as -s, 0 or s, where s is the mean magnitude of a group of a "
+             "channel's tokens",
     .check = check,
     .noise = kvr_noise_measured,
 };
