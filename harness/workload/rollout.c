@@ -309,11 +309,15 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
                         "may be negative",
                         req->window_frames, req->sink_frames);
     if (req->n_given < 0 || req->n_given >= req->latent_frames ||
-        req->n_given % c->frames_per_chunk != 0 || (req->n_given > 0 && !req->given))
+        req->n_given % c->frames_per_chunk != 0)
         return kvr_fail(KVR_EINVAL,
                         "rollout: %d of the %d requested frames are given; the number of given "
-                        "frames must be a multiple of %d (one chunk) and less than %d",
-                        req->n_given, req->latent_frames, c->frames_per_chunk, req->latent_frames);
+                        "frames must be a multiple of %d (one chunk) in 0..%d",
+                        req->n_given, req->latent_frames, c->frames_per_chunk,
+                        req->latent_frames - c->frames_per_chunk);
+    if (req->n_given > 0 && !req->given)
+        return kvr_fail(KVR_EINVAL, "rollout: the pixels of the %d given frames are missing",
+                        req->n_given);
     if (req->jitter_draw < 0 || req->jitter_draw > KVR_MAX_DRAW)
         return kvr_fail(KVR_EINVAL, "rollout: rerun %d with perturbed noise requested, need 0..%d",
                         req->jitter_draw, KVR_MAX_DRAW);
