@@ -1,4 +1,4 @@
-/* abi.h - helpers shared by the files of the C ABI. */
+/* abi.h - the C ABI's method handle, and copies of structs between caller and library. */
 #ifndef KVR_ABI_ABI_H
 #define KVR_ABI_ABI_H
 
@@ -10,8 +10,8 @@ struct kvreel_method {
 };
 
 /* Copies the caller's struct `theirs` of `size` bytes to the library's struct `ours` of n bytes.
- * Members that `theirs` lacks become 0. KVR_EINVAL: `size` is less than sizeof(size_t) or more than
- * 4096. */
+ * Members that `theirs` lacks become 0. If `size` is less than sizeof(size_t) or more than 4096,
+ * the function returns KVR_EINVAL. */
 enum kvr_status kvr_abi_take(const char *what, void *ours, size_t n, const void *theirs,
                              size_t size);
 /* Copies the library's struct `ours` to the caller's struct `theirs`, up to the caller's size. The

@@ -14,12 +14,12 @@
  *     kvreel_method_close(&m);
  *
  * All arrays are F32 and row-major, in host memory. Functions that return int return KVREEL_OK or
- * an error code; kvreel_error() returns the message. The caller sets `size`, the first member of
- * each struct, to the size of the struct in bytes. If the caller was compiled for an older library,
- * members that its structs lack are treated as 0. KVREEL_ABI is the number in the library's file
- * name. A newer library with the same KVREEL_ABI has all functions and struct members of the older
- * one. Only one thread at a time may use a block or a cache; several threads may share a method. No
- * function prints, and none ends the process. */
+ * an error code; kvreel_error() returns the error message. The caller sets `size`, the first member
+ * of each struct, to the size of the struct in bytes. If the caller was compiled for an older
+ * library, members that its structs lack are treated as 0. KVREEL_ABI is the number in the
+ * library's file name. A newer library with the same KVREEL_ABI has all functions and struct
+ * members of the older one. Only one thread at a time may use a block or a cache; several threads
+ * may share a method. No function prints, and none ends the process. */
 #ifndef KVREEL_H
 #define KVREEL_H
 
@@ -51,10 +51,11 @@ const char *kvreel_version(void);
  * thread. */
 const char *kvreel_error(void);
 
-/* Sets *json to the registry, a JSON object of the arrays methods, stages, paths, corrections and
- * geometries. Each method has the entries name, family, title, paper, study, readings and
- * bits_per_element. The value of bits_per_element is for 12 heads of dimension 128. Free *json with
- * kvreel_free(). */
+/* Sets *json to the registry, a JSON object of the arrays "methods", "stages" (of codecs), "paths",
+ * "corrections" and "geometries". A method has "name", "family", "title", "paper" (citation),
+ * "study" (whether the 33-method study measured it), "readings" (its variants, as specs for
+ * kvreel_method_open) and "bits_per_element" (for 12 heads of dimension 128, or null). Free *json
+ * with kvreel_free(). */
 int kvreel_registry(char **json);
 /* Frees memory that a function of this library returned. Accepts NULL. */
 void kvreel_free(void *p);
@@ -103,8 +104,8 @@ struct kvreel_block_shape {
 struct kvreel_bytes {
     size_t size;       /* sizeof(struct kvreel_bytes) */
     int64_t tokens;    /* number of tokens that a cache without compression would store */
-    uint64_t bf16;     /* bytes of these tokens in BF16 */
-    uint64_t nominal;  /* nominal bytes of the compressed tokens, computed from the packed format */
+    uint64_t bf16;     /* bytes of `tokens` tokens in BF16 */
+    uint64_t nominal;  /* bytes of the compressed tokens in the packed format (computed) */
     uint64_t resident; /* allocated bytes of codes, scales and other side information */
     uint64_t codes;    /* allocated bytes of the quantization codes only */
 };
@@ -114,9 +115,9 @@ struct kvreel_bytes {
 int kvreel_block_encode(kvreel_block **out, const kvreel_method *m, const float *k, const float *v,
                         const struct kvreel_block_shape *shape);
 void kvreel_block_free(kvreel_block **b);
-/* Decodes keys and values, as attention reads them, to k and v [n_tok,n_heads,head_dim]. The array
- * held [n_tok] is set to 1 for stored tokens and to 0 for evicted tokens. Keys and values of
- * evicted tokens are set to 0. Each of k, v and held may be NULL. */
+/* Decodes keys and values, as attention reads them, to k and v [n_tok,n_heads,head_dim]. `held`
+ * [n_tok] receives 1 for each stored token and 0 for each evicted token. Keys and values of evicted
+ * tokens are set to 0. Each of `k`, `v` and `held` may be NULL. */
 int kvreel_block_decode(const kvreel_block *b, float *k, float *v, uint8_t *held);
 /* Computes attention over the block, out = softmax(q K^T / sqrt(head_dim)) V, with q and out
  * [n_query,n_query_heads,head_dim]. With grouped-query attention (n_query_heads > n_heads), query
@@ -138,15 +139,20 @@ struct kvreel_cache_shape {
     int32_t n_kv_heads; /* 0: n_heads */
     int32_t tokens_per_frame, frames_per_chunk;
     int32_t capacity_frames; /* number of latent frames of the whole rollout */
-    /* Attention sees the newest window_frames latent frames (0: all) and the first sink_frames
-     * latent frames of the rollout. */
+    /* Attention sees at most window_frames latent frames (0: all). These are the first sink_frames
+     * frames of the rollout and the newest window_frames - sink_frames frames, which include the
+     * current chunk. */
     int32_t window_frames, sink_frames;
-    int32_t evict;      /* nonzero: free the memory of tokens that no later pass can see */
-    int32_t causal;     /* nonzero: causal mask within the chunk */
-    int32_t exact_f32;  /* nonzero: store keys and values that are not quantized as F32 instead of
-                         * BF16 */
-    const char *path;   /* how attention reads the cache, which is "staged", "fused", "dense" or
-                         * "decoded" (NULL: staged) */
+    int32_t evict;     /* nonzero: free the memory of tokens that no later pass can see */
+    int32_t causal;    /* nonzero: causal mask within the chunk */
+    int32_t exact_f32; /* nonzero: store keys and values that are not quantized as F32 instead of
+                        * BF16 */
+    /* Where tokens are dequantized. The results of all paths agree up to rounding.
+     * "staged" or NULL: into scratch memory, a bounded number of tokens at a time.
+     * "fused": inside the attention loop.
+     * "dense": into an uncompressed copy of all visible tokens.
+     * "decoded": into a BF16 copy of the layer's whole cache, as in the 33-method study's code. */
+    const char *path;
     const char *attend; /* arithmetic of attention, "float" or "int8" (NULL: float) */
 };
 
@@ -154,9 +160,9 @@ int kvreel_cache_open(kvreel_cache **out, const kvreel_method *m,
                       const struct kvreel_cache_shape *shape);
 void kvreel_cache_close(kvreel_cache **c);
 void kvreel_cache_reset(kvreel_cache *c);
-/* Begins a pass of the model over frames [frame0, frame0 + n_frames) of one chunk. `index` is the
- * number of the pass within its chunk, from 0. If `clean` is nonzero, the cache stores the pass's
- * tokens; otherwise only this pass sees them. */
+/* Begins a forward pass of the model over latent frames [frame0, frame0 + n_frames) of one chunk.
+ * `index` is the number of the pass within its chunk, from 0. If `clean` is nonzero, the cache
+ * stores the pass's tokens; otherwise only this pass sees them. */
 int kvreel_cache_begin(kvreel_cache *c, int32_t chunk, int32_t frame0, int32_t n_frames,
                        int32_t index, int32_t clean);
 /* Passes one layer's keys k and values v, both [T,n_kv_heads,head_dim], of the tokens of the pass
@@ -166,14 +172,14 @@ int kvreel_cache_append(kvreel_cache *c, int32_t layer, const float *k, const fl
  * pass. Both q and out are [T,n_heads,head_dim], where T = n_frames * tokens_per_frame is the
  * pass's number of tokens. */
 int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *out);
-/* Stores the appended tokens of a pass begun with `clean`, without computing attention. In such a
- * pass, the caller calls, for each layer after kvreel_cache_append, either this function or
- * kvreel_cache_attend, which stores the tokens too. */
+/* Stores the tokens that kvreel_cache_append passed for the layer, without computing attention. The
+ * function is for passes begun with `clean`. There it replaces kvreel_cache_attend, which stores
+ * these tokens too, for layers whose attention output is not needed. */
 int kvreel_cache_commit(kvreel_cache *c, int32_t layer);
 int kvreel_cache_end(kvreel_cache *c);
-/* Decodes the layer's stored tokens that are visible to the last pass, oldest first, to k and v
- * [*n,n_kv_heads,head_dim]. The arrays k and v may be NULL. If both are NULL, the function only
- * sets *n. */
+/* Decodes those stored tokens of layer `layer` that the most recently begun pass may see. Writes
+ * them, oldest first, to k and v [*n,n_kv_heads,head_dim]. The arrays k and v may be NULL. If both
+ * are NULL, the function only sets *n. */
 int kvreel_cache_read(const kvreel_cache *c, int32_t layer, float *k, float *v, int64_t *n);
 int kvreel_cache_bytes(const kvreel_cache *c, struct kvreel_bytes *out);
 /* Returns the time in nanoseconds spent in encoding, decoding and attention since the cache was

@@ -33,7 +33,7 @@ struct kvr_bench_row {
     double median, min;        /* median and minimum of the measured quantity over rounds */
     double ratio;              /* median over rounds of work speed / reference speed (NaN: `missing`
                                 * gives the reason) */
-    double ratio_q1, ratio_q3; /* quartiles of the ratio */
+    double ratio_q1, ratio_q3; /* first and third quartile of the ratio over rounds */
     double cold, warm;         /* median speed or time (in `unit`) with cold and with warm CPU
                                 * caches (NaN: not measured) */
     double error;              /* L2 norm of the result's error / L2 norm of the exact result (NaN:
@@ -41,17 +41,17 @@ struct kvr_bench_row {
     const char *reference;     /* name of the reference operation, such as "memcpy" */
     char missing[512];         /* why the row has no ratio ("": the row has a ratio) */
     int n;                     /* number of rounds */
-    bool steady;               /* whether the ratios of all rounds but the last satisfy
-                                * kvr_bench_steady */
+    bool steady;               /* whether the ratios were steady (kvr_bench_steady) when the last
+                                * round began */
     bool out_of_time;          /* whether the time limit ended the rounds before the ratios were
                                 * steady */
     double mhz, watts;         /* medians of the GPU's clock in MHz and power in watts during the
                                 * work (0: unknown) */
-    int blocks;                /* number of resident CTAs per SM (0: unknown) */
+    int blocks;                /* resident CTAs per SM of the timed CUDA kernel (0: unknown) */
 };
 
-/* Callbacks of a benchmark's caller. `row` receives each row as soon as it is complete and checked,
- * so that rows survive a failure of later rows. */
+/* Callbacks by which the caller of a benchmark selects rows and receives them. The benchmark calls
+ * `row` as soon as a row is complete and checked, so that rows survive a failure of later rows. */
 struct kvr_bench_sink {
     void (*row)(void *ctx, const struct kvr_bench_row *row);
     bool (*wanted)(void *ctx, const char *name); /* returns whether to measure the row `name` (NULL:
@@ -65,15 +65,16 @@ bool kvr_bench_wanted(const struct kvr_bench_sink *sink, const char *name);
 
 enum { KVR_BENCH_MAX_ROUNDS = 1000, KVR_BENCH_LEAST_ROUNDS = 15, KVR_BENCH_CACHE_ROUNDS = 5 };
 
-/* Ratios are steady if their median and both quartiles over the first half of the rounds differ
- * from those over all rounds by at most this fraction of the median. */
+/* Ratios are steady if more rounds hardly change their statistics. The median and both quartiles
+ * are computed for the first half of the rounds and for all rounds. Each of the three may change by
+ * at most this fraction of the median. */
 #define KVR_BENCH_STEADY 0.02
 
-/* Returns whether the ratios of n rounds are steady (KVR_BENCH_STEADY). Returns false if n <
- * KVR_BENCH_LEAST_ROUNDS. */
+/* Returns whether ratio [n], the ratios of n rounds, is steady as KVR_BENCH_STEADY defines. Returns
+ * false if n < KVR_BENCH_LEAST_ROUNDS. */
 bool kvr_bench_steady(const double *ratio, int n);
-/* Returns whether round n (from 0) is the last round: the ratios of rounds 0 to n - 1 are steady,
- * or n + 1 is the maximum `most`. */
+/* Returns whether round n, counted from 0, must be the last round. This is so if the ratios of the
+ * n earlier rounds are steady, or if round n is the last of at most `most` rounds. */
 bool kvr_bench_last(const double *ratio, int n, int most);
 
 /* Returns the number of first rounds that additionally time the work with cold and with warm CPU
@@ -84,12 +85,12 @@ static inline int kvr_bench_cache_rounds(int most)
     return most < KVR_BENCH_LEAST_ROUNDS ? 1 : KVR_BENCH_CACHE_ROUNDS;
 }
 
-/* Computes a row's statistics from n rounds: v [n] has each round's measured quantity (in
- * row->unit), ratio [n] its ratio. Sorts both arrays. The caller sets name, device and unit. The
- * fields `cold` and `warm` are not set. */
+/* Computes a row's statistics from n rounds. The array v [n] has the measured quantity of each
+ * round in row->unit, and ratio [n] has the ratio of each round. Sorts both arrays. The caller sets
+ * `name`, `device` and `unit`. `cold` and `warm` become NaN. */
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n);
-/* Sets row->cold and row->warm to the medians of cold [n] and warm [n], which were measured in the
- * first n rounds. Sorts both arrays. */
+/* Sets row->cold and row->warm to the medians of cold [n] and warm [n], measurements with cold and
+ * with warm CPU caches. Sorts both arrays. */
 void kvr_bench_fill_caches(struct kvr_bench_row *row, double *cold, double *warm, int n);
 
 /* Evicts the memory p [n_bytes] from this CPU's caches; code and TLB entries stay. Returns false if

@@ -2,17 +2,18 @@
  *
  * Rows "attention.PATH.METHOD.QxK" are the rate of attention of Q queries over K keys in GFLOP/s.
  * The rate is 4 Q K H D operations, with H heads of dimension D, divided by the time, which
- * includes dequantization. The reference "oneDNN products" computes the two matrix products Q K^T
- * and S V in F32 over a decoded cache, without softmax. The rate of this reference is an upper
- * bound for attention. After timing, the output of each row must agree with softmax attention
- * computed directly over the decoded cache.
+ * includes dequantization. The reference "oneDNN products" computes S = Q K^T and then S V in F32
+ * over a decoded cache, without softmax. The rate of this reference is an upper bound for
+ * attention. After timing, the output of each row must agree with direct attention, which is
+ * softmax attention over the decoded cache in double precision.
  *
- * Rows "attention.int8.METHOD.QxK" multiply quantized tokens in int8 (attend_dot.h). Their
- * reference, "own F32 of BF16", is kvreel's F32 attention over the same tokens in BF16. With AMX,
- * rows "attention.bf16.METHOD.QxK" multiply in BF16 (attend_bf16.h), and their reference is "own
- * F32 of BF16" too. The reference of rows ending in ".onednn" is oneDNN's two BF16 matrix products
- * of the same shape. The reference of int8 rows ending in ".bf16" is kvreel's BF16 attention.
- * `error` is the relative L2 difference from the directly computed attention. */
+ * Rows "attention.int8.METHOD.QxK" use int8 matrix products for quantized tokens (attend_dot.h).
+ * Their reference is kvreel's own F32 attention over a BF16 cache of the same tokens, named "own
+ * F32 of BF16". If the CPU has AMX, rows "attention.bf16.METHOD.QxK" use BF16 matrix products
+ * (attend_bf16.h), with the same reference. The reference of rows ending in ".onednn" is oneDNN's
+ * two BF16 matrix products of the same shape. The reference of int8 rows ending in ".bf16" is
+ * kvreel's BF16 attention. The field `error` of a row is the relative L2 error of its output, with
+ * direct attention as the exact result. */
 #ifndef KVR_BENCH_ATTENTION_H
 #define KVR_BENCH_ATTENTION_H
 
@@ -29,8 +30,9 @@ enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seco
  * minutes per row, and gigabytes for the score matrix of the reference. */
 #define KVR_BENCH_ATTENTION_FLOP 5e10
 
-/* Returns the number of queries to time: the largest divisor of `queries` with which an attention
- * call has at most KVR_BENCH_ATTENTION_FLOP operations, or else 1. */
+/* Returns the number of queries to time, a divisor of `queries`. It is the largest divisor for
+ * which an attention call has at most KVR_BENCH_ATTENTION_FLOP operations, or 1 if no divisor is
+ * small enough. */
 int kvr_bench_attention_queries(int queries, int keys, int heads, int d);
 
 /* Times one shape, "QUERIESxKEYSxHEADSxDIM". A shape above KVR_BENCH_ATTENTION_FLOP is timed with
@@ -51,8 +53,8 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, i
  * check fails. On an emulated device the shapes are small, and rows have no ratio.
  *
  * Rows "attention.int8..." multiply quantized tokens in int8 (attend_bytes.h) and exist on devices
- * of compute capability 9.0 only. If a row's error exceeds the bound for 8-bit codes, the row has
- * no rate, and row->missing gives the reason. */
+ * of compute capability 9.0 only. If a row's error is larger than
+ * 8-bit quantization explains, the row has no rate, and row->missing gives the reason. */
 enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
                                          const struct kvr_bench_sink *sink,
                                          struct kvr_bench_row *rows, int *n_rows);

@@ -1,16 +1,17 @@
-/* bench_codec.h - benchmark of encoding and decoding blocks.
+/* bench_codec.h - benchmark of how fast codecs encode and decode blocks of keys or values.
  *
  *     struct kvr_bench_row rows[KVR_BENCH_CODEC_ROWS];
  *     int n;
  *     KVR_TRY(kvr_bench_codec(dev, NULL, 15, rows, &n));
  *
- * The block is one chunk of Wan 1.3B, [4680,12,128], with values exact in BF16. The rate is the
- * block's BF16 bytes per second. The reference is a memcpy with the same number of threads. The
- * bytes that the memcpy reads and writes are as many as the block's values and encoded data
- * together. Rows are named quantise.LINE.VARIANT.tN and dequantise.LINE.VARIANT.tN. LINE is the
- * name of the codec pipeline, VARIANT is the CPU kernel variant, and N is the number of threads: 1,
- * and OpenMP's maximum. Rows quantise.LINE.bf16... encode BF16 input, which is the type of a
- * cache's uncompressed tokens; other quantise rows encode F32 input. */
+ * The block is one chunk of Wan 1.3B, [4680,12,128], with values exact in BF16. A row's rate is the
+ * block's size in BF16 divided by the time of encoding or decoding. The reference is a memcpy with
+ * the same number of threads. Its traffic (bytes read plus bytes written) equals the bytes of the
+ * block's values plus those of its encoded data. Rows are named quantise.LINE.VARIANT.tN and
+ * dequantise.LINE.VARIANT.tN. LINE is the name of the codec pipeline, and VARIANT is the CPU kernel
+ * variant. N is the number of threads, which is 1 or OpenMP's maximum. Rows quantise.LINE.bf16...
+ * encode BF16 input, the type of a cache's uncompressed tokens. Other quantise rows encode F32
+ * input. */
 #ifndef KVR_BENCH_CODEC_H
 #define KVR_BENCH_CODEC_H
 
@@ -36,9 +37,9 @@ void kvr_bench_values(float *x, size_t n, int head_dim);
 /* Times all pipelines on the CPU and writes *n_rows <= KVR_BENCH_CODEC_ROWS rows. The argument
  * `rounds` must be at least 3. If `shape` is NULL, a block is one chunk of Wan 1.3B. Each round
  * encodes and decodes a different block. Before timing and after the last round, every decoded
- * element is compared with its original. The error must be at most half a quantization step. For
- * outliers, which are stored in FP16, the error must be at most the rounding of FP16. Otherwise the
- * function returns KVR_ETOLERANCE. */
+ * element is compared with its original. If the codec has a transform, both are compared in the
+ * transformed space. The function returns KVR_ETOLERANCE if an error exceeds half a quantization
+ * step or, for outliers stored in FP16, the rounding error of FP16. */
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows);
 
@@ -49,11 +50,11 @@ enum kvr_status kvr_bench_codec_line(struct kvr_dev *dev, const struct kvr_block
                                      int rounds, const struct kvr_bench_line *line,
                                      struct kvr_bench_row rows[KVR_BENCH_LINE_ROWS]);
 
-/* Times all pipelines on a CUDA device. The rate is the traffic in GB/s: the block's floats plus
- * its encoded bytes. The reference is a device-to-device copy with the same traffic. Before and
- * after timing, the encoded bytes and decoded floats must be identical to the CPU's encoded bytes
- * and decoded floats, else KVR_ETOLERANCE. On an emulated device (CUDA kernels run on the CPU) the
- * block is small, and rows have no ratio. */
+/* Times all pipelines on a CUDA device. The traffic is the bytes of the block's F32 values plus its
+ * encoded bytes, and a row's rate is the traffic per second. The reference is a device-to-device
+ * copy with the same traffic. Before and after timing, encoded bytes and decoded floats are
+ * compared with the CPU's. If they are not identical, the function returns KVR_ETOLERANCE. On an
+ * emulated device (CUDA kernels run on the CPU) the block is small, and rows have no ratio. */
 enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                      int rounds, const struct kvr_bench_sink *sink,
                                      struct kvr_bench_row *rows, int *n_rows);

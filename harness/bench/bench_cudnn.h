@@ -3,11 +3,12 @@
  *     struct kvr_bench_cudnn b;
  *     KVR_TRY(kvr_bench_cudnn_open(&b, dev, heads, d, n_query, q));
  *     KVR_TRY(kvr_bench_cudnn_keys(&b, n_key));              builds a kernel for n_key keys
- *     if (!b.why[0]) kvr_bench_cudnn_run(&b, k, v);          b.out
+ *     if (!b.why[0]) kvr_bench_cudnn_run(&b, k, v);          result in b.out
  *     kvr_bench_cudnn_close(&b);
  *
  * If cuDNN cannot be loaded or has no suitable kernel, kvr_bench_cudnn_open and
- * kvr_bench_cudnn_keys still return KVR_OK, and b.why gives the reason. */
+ * kvr_bench_cudnn_keys still return KVR_OK, and b.why gives the reason. In shapes, H is the number
+ * of heads and D the number of channels per head. */
 #ifndef KVR_BENCH_BENCH_CUDNN_H
 #define KVR_BENCH_BENCH_CUDNN_H
 
@@ -31,12 +32,12 @@ void kvr_bench_cudnn_close(struct kvr_bench_cudnn *b); /* accepts {0} */
 
 enum kvr_status kvr_bench_cudnn_keys(struct kvr_bench_cudnn *b, int64_t n_key);
 
-/* Runs attention over k, v BF16 [n_key,H,D] in device memory. The function must be called only if
- * `why` is an empty string. */
+/* Computes attention of b->q over the keys k and values v, both BF16 [n_key,H,D] in device memory,
+ * to b->out. The function must be called only if b->why is an empty string. */
 enum kvr_status kvr_bench_cudnn_run(struct kvr_bench_cudnn *b, const void *k, const void *v);
 
-/* Copies the result of the last run to out [n_query,H,D] in host memory, and synchronises with the
- * device. */
+/* Copies b->out, the output of the last kvr_bench_cudnn_run, to `out` [n_query,H,D] in host memory,
+ * and synchronises with the device. */
 enum kvr_status kvr_bench_cudnn_get(struct kvr_bench_cudnn *b, float *out);
 
 #endif

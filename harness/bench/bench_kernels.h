@@ -1,10 +1,11 @@
-/* bench_kernels.h - benchmark of every CPU kernel variant that this CPU supports, on one thread, as
- * time per element.
+/* bench_kernels.h - single-threaded benchmark of all variants of the CPU kernels (AVX2, AVX-512,
+ * ...).
  *
- * The benchmark fails if a variant differs from portable C (kvr_kernel_check). The references are
- * portable C, a memcpy that moves as many bytes as the kernel, the equivalent oneDNN function and
- * the test case's `compared_to`, if these exist. Every round runs the variant and all references
- * once. */
+ * Rows give the time per element of each variant that this CPU supports. The benchmark fails if a
+ * variant differs from portable C (kvr_kernel_check). The references are portable C and a memcpy
+ * that moves as many bytes as the kernel. If they exist, the equivalent oneDNN function and another
+ * kernel (kvr_kernel_case.compared_to) are references too. Every round runs all variants and all
+ * references once. */
 #ifndef KVR_BENCH_BENCH_KERNELS_H
 #define KVR_BENCH_BENCH_KERNELS_H
 

@@ -1,4 +1,4 @@
-/* bench_metrics.h - benchmark of metrics, in frames per second.
+/* bench_metrics.h - benchmark of video quality metrics, in frames per second.
  *
  * Each metric compares two videos of six frames of 480x832 in two chunks: a moving gradient and a
  * noisy copy of it. The reference is a memcmp of two equal videos, which reads each byte once.

@@ -35,18 +35,20 @@ extern "C" {
 
 enum { KVR_CASE_DIMS = 4, KVR_CASE_ARGS = 8 };
 
+/* Whether the kernel reads an argument (IN), writes it (OUT) or does both (INOUT). */
 enum kvr_case_role { KVR_CASE_IN, KVR_CASE_OUT, KVR_CASE_INOUT };
 
-/* Initial content of the arguments IN and INOUT; `prepare` may overwrite it. */
+/* Initial values of floating-point arguments that the kernel reads (IN and INOUT). The function
+ * kvr_kernel_case.prepare may overwrite them. Integer arguments get random bytes. */
 enum kvr_case_fill {
     KVR_FILL_PLAIN,    /* uniform in [-2, 2) */
     KVR_FILL_ZERO,     /* 0 and -0 */
     KVR_FILL_CONSTANT, /* one value in all elements, with many bits set in its significand */
     KVR_FILL_OUTLIER,  /* values as for PLAIN, but one channel of each row is multiplied by 1000 */
-    KVR_FILL_TINY,     /* 1e-38: denormal range */
-    KVR_FILL_HUGE,     /* values of 1e15, so that squares and sums of squares stay finite in F32 */
-    KVR_FILL_NAN,      /* values as for PLAIN, but the first filled argument has one NaN */
-    KVR_FILL_INF,      /* values as for PLAIN, but the first filled argument has one infinity */
+    KVR_FILL_TINY,     /* values as for PLAIN times 1e-38, so that many are denormal in F32 */
+    KVR_FILL_HUGE,     /* values as for PLAIN times 1e15; sums of squares stay finite in F32 */
+    KVR_FILL_NAN,      /* values as for PLAIN, but the first of these arguments has one NaN */
+    KVR_FILL_INF,      /* values as for PLAIN, but the first of these arguments has one -infinity */
     KVR_N_FILLS
 };
 const char *kvr_fill_name(enum kvr_case_fill fill);
@@ -59,7 +61,7 @@ struct kvr_case_arg {
                    * row */
     void *p;      /* the pointer that is passed to the kernel */
     void *before; /* copy of the argument's content before the kernel ran */
-    void *want;   /* expected result, from portable C or `reference` */
+    void *want;   /* expected result, from portable C or from kvr_kernel_case.reference */
     void *block;  /* allocation that contains the arrays `p`, `before` and `want` */
 };
 
@@ -68,8 +70,9 @@ struct kvr_case_kit {
     enum kvr_case_fill fill;
     bool aligned;    /* true: arguments are 64-byte aligned; false: arguments start one element
                       * after a 64-byte boundary */
-    bool has_values; /* whether kvr_case_arg has filled an argument of this kit; if so, KVR_FILL_NAN
-                      * and KVR_FILL_INF put no NaN or infinity into later arguments */
+    bool has_values; /* whether kvr_case_arg has filled a floating-point argument of this kit; if
+                      * so, later arguments get no NaN or infinity from KVR_FILL_NAN or
+                      * KVR_FILL_INF */
     int n_args;
     struct kvr_case_arg arg[KVR_CASE_ARGS]; /* arguments in the order of the kvr_case_arg calls that
                                              * added them */
@@ -85,33 +88,33 @@ struct kvr_kernel_case {
      * variants differ by design. Portable C is then tested like the other variants. If `reference`
      * is NULL, the expected result is computed by portable C. */
     void (*reference)(const struct kvr_case_kit *k);
-    const char *compared_to; /* name of another case with the same shapes that is timed for
-                              * comparison; may be NULL */
+    const char *compared_to; /* name of another case with the same shapes, whose kernel is a
+                              * reference of the benchmark of this kernel; may be NULL */
     bool aligned;            /* the kernel requires 64-byte alignment */
     const int (*shapes)[KVR_CASE_DIMS]; /* shapes [n_shapes]; the case defines the meaning of their
                                          * dimensions */
     int n_shapes;
     int timed[KVR_CASE_DIMS];
-    /* Tolerance. If `tol` is 0, all bytes of the results must be identical. Otherwise floats and
-     * 8-bit integers must satisfy |have - want| <= tol * size, and non-finite values must be equal.
-     * `size` computes the magnitude to which a row's tolerance is relative; if `size` is NULL, it
-     * is the row's largest finite |want|. */
+    /* Tolerance. If `tol` is 0, all bytes of a result must equal the expected bytes. Otherwise
+     * floats and 8-bit integers must satisfy |result - expected| <= tol * magnitude, and non-finite
+     * values must be equal. `size` computes the magnitude for a row of an argument. If `size` is
+     * NULL, the magnitude is the largest finite |expected| of the row. */
     double tol;
     double (*size)(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row);
 };
 
-/* One list of cases per kernel table. Each list ends with a case whose name is NULL; the array of
- * lists ends with NULL. */
+/* The array has one list of cases for each kernel table, and ends with NULL. Each list ends with a
+ * case whose name is NULL. */
 extern const struct kvr_kernel_case *const kvr_kernel_lists[];
 
-/* Adds an argument of n elements in rows of `row` elements, and fills it. Benchmarks report cycles
- * and nanoseconds per element of argument 0. KVR_ENOMEM. */
+/* Adds an argument of n elements in rows of `row` elements. Fills it if the kernel reads it.
+ * Benchmarks report the time per element of argument 0. KVR_ENOMEM. */
 enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, enum kvr_dtype type,
                              size_t n, size_t row);
 
-/* Adds the arguments of a matrix product C = A B of attention. The argument c is F32 [m,cols]. The
- * arguments a [m,inner] and b [inner,cols] are of type `type`. The matrix b is stored as panels of
- * KVR_ATTEND_PAD columns. */
+/* Adds the three arguments of a kernel that computes C = A B, such as attention scores Q K^T. The
+ * first argument is C [m,cols] in F32, with role `c`. A [m,inner] and B [inner,cols] follow, in
+ * type `type`. B is stored as panels of KVR_ATTEND_PAD columns. */
 enum kvr_status kvr_case_product_args(struct kvr_case_kit *k, enum kvr_case_role c,
                                       enum kvr_dtype type, int m, int inner, int cols);
 
@@ -127,12 +130,12 @@ void kvr_case_restore(const struct kvr_case_kit *k);
 /* Returns the number of bytes that the kernel reads plus the number that it writes. */
 size_t kvr_case_traffic(const struct kvr_case_kit *k);
 
-/* Returns whether this CPU can run the variant and the kernel has separate code for it. Like
- * kvr_kernel_check, the function changes the selected variant, so the caller must then call
- * kvr_isa_force(NULL). */
+/* Returns whether the kernel has code for the variant `isa` that this CPU can run. Returns false if
+ * the variant uses the kernel table of a lesser variant. Like kvr_kernel_check, the function
+ * changes the selected variant, so the caller must then call kvr_isa_force(NULL). */
 bool kvr_case_has(const struct kvr_kernel_case *c, enum kvr_isa isa);
 
-/* Returns the case of this name, or NULL if no case has the name. */
+/* Returns the case with the name `name`, or NULL if no case has this name. */
 const struct kvr_kernel_case *kvr_case_find(const char *name);
 
 /* Checks the results that the variant wrote to the arguments of `k`. Computes the expected results

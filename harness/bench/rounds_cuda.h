@@ -1,5 +1,4 @@
-/* rounds_cuda.h - measures the time of an operation (the work) and of a reference operation on a
- * CUDA device, by CUDA events.
+/* rounds_cuda.h - times an operation (the work) and a reference operation with CUDA events.
  *
  *     const struct kvr_rounds t = { .dev = dev, .ctx = &kit, .run = encode, .reference = copy,
  *                                  .rounds = 15, .times = 8 };
@@ -20,8 +19,8 @@ typedef enum kvr_status kvr_round_fn(void *ctx, int iter);
 struct kvr_rounds {
     struct kvr_dev *dev; /* CUDA */
     void *ctx;
-    /* Launch the benchmarked kernel, or the reference kernel, once on the stream. `iter` increases
-     * by one per call and selects the buffer that the call uses. */
+    /* `run` launches the work once on the stream, and `reference` launches the reference operation.
+     * The argument `iter` increases by one per call and selects the buffer that the call uses. */
     kvr_round_fn *run, *reference;
     /* `rounds` is the maximum number of rounds. A round runs the reference `times` times and then
      * the work `times` times. */
@@ -47,12 +46,14 @@ struct kvr_round_times {
  * the CUDA driver loads the kernels' modules, are not counted, and their times are discarded. */
 enum kvr_status kvr_rounds_run(const struct kvr_rounds *t, struct kvr_round_times *out);
 
-/* Fills a result row: the rate `work` / nanoseconds, the ratio to the reference, the clock
- * frequency and the power. `work` is the number of bytes or operations per run. */
+/* Sets the rates, the ratio to the reference, the clock frequency and the power of a result row. A
+ * rate is `work`, the number of bytes or operations per run, divided by the nanoseconds of a
+ * run. */
 void kvr_rounds_fill(struct kvr_bench_row *row, const struct kvr_round_times *times, double work);
 
-/* Computes the number of buffers of n_bytes, from 1 to `most`, such that L2 evicts a buffer before
- * its next use. */
+/* Sets *n to the number of buffers that rounds should cycle through, so that L2 evicts a buffer
+ * before its next use. Each buffer has n_bytes bytes. *n is at most `most`, even if L2 then holds
+ * all buffers. */
 enum kvr_status kvr_rounds_buffers(struct kvr_dev *dev, size_t n_bytes, int most, int *n);
 
 /* Allocates *x by malloc() and fills it with n random values that are exact in BF16. `which`
