@@ -1,4 +1,4 @@
-/* abi.h - the C ABI's method handle, and copies of structs between caller and library. */
+/* abi.h - the C ABI's method handle, and functions that copy structs from and to its caller. */
 #ifndef KVR_ABI_ABI_H
 #define KVR_ABI_ABI_H
 

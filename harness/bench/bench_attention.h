@@ -1,6 +1,7 @@
 /* bench_attention.h - benchmark of attention over compressed and BF16 caches.
  *
  * Rows "attention.PATH.METHOD.QxK" are the rate of attention of Q queries over K keys in GFLOP/s.
+ * PATH is "staged" (dequantizes into scratch) or "fused" (dequantizes inside the attention loop).
  * The rate is 4 Q K H D operations, with H heads of dimension D, divided by the time, which
  * includes dequantization. The reference "oneDNN products" computes S = Q K^T and then S V in F32
  * over a decoded cache, without softmax. The rate of this reference is an upper bound for

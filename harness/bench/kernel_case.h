@@ -6,8 +6,8 @@
  *             KVR_TRY(kvr_kernel_check(c, KVR_ISA_OF_AVX2));
  *
  * The cases of a kernel table are in harness/bench/kernels_TABLE.c, and kernels.def lists the
- * tables. A case has one function that declares the kernel's arguments, and one that calls the
- * kernel of the selected variant through the kernel table:
+ * tables. The function `prepare` of a case declares the kernel's arguments, and the function `run`
+ * calls the kernel of the selected variant through the kernel table:
  *
  *     static enum kvr_status gelu_args(struct kvr_case_kit *k)
  *     {
@@ -57,8 +57,8 @@ struct kvr_case_arg {
     enum kvr_case_role role;
     enum kvr_dtype type;
     size_t n;     /* elements */
-    size_t row;   /* number of elements per row; tolerances are relative to the largest value of a
-                   * row */
+    size_t row;   /* number of elements per row; tolerances are relative to the magnitude of a row
+                   * (kvr_kernel_case.tol) */
     void *p;      /* the pointer that is passed to the kernel */
     void *before; /* copy of the argument's content before the kernel ran */
     void *want;   /* expected result, from portable C or from kvr_kernel_case.reference */

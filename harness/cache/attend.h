@@ -105,7 +105,7 @@ struct kvr_attend_needs {
 struct kvr_attend_bytes {
     size_t tiles, state, heads, parts, coded, rows;
 };
-/* Computes the bytes of each buffer that kvr_attend_reserve would allocate on this backend. */
+/* Computes the bytes of each buffer that kvr_attend_reserve would allocate on `backend`. */
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);
 
