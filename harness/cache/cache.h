@@ -20,17 +20,20 @@
  * head. GQA and causal masks within a chunk (shape.causal) are supported on the CPU only.
  *
  * Keys are appended after RoPE, so attention does not depend on their order in memory. A chunk's
- * last pass is the cache-update pass (`clean`), which runs on the denoised chunk (t = 0). The K and
- * V of this pass are committed, that is, quantized once. The K and V of an earlier (denoising) pass
- * are visible to that pass only. The study reading of a method (NAME@study) is the variant in the
- * code of the 33-method study. It dequantizes and requantizes the whole cache, including the
- * current chunk, after every pass. A few methods do so only after the cache-update pass
- * (study_cadence). The study reading evicts no tokens.
+ * last pass is normally the cache-update pass, which runs on the denoised chunk (t = 0). The K and
+ * V of this pass (kvr_pass.clean) are committed, that is, quantized once. With the option
+ * commit=last_step there is no cache-update pass, and the last denoising step is committed; with
+ * commit=every_pass, every pass is committed. The K and V of an earlier (denoising) pass are
+ * visible to that pass only. The variant NAME@study of a method reproduces the code of the
+ * 33-method study. It dequantizes and requantizes the whole cache, including the current chunk,
+ * after every pass. In a few methods it does so only after the cache-update pass (study_cadence).
+ * NAME@study evicts no tokens.
  *
  * A cache has no locks, so two threads must not use it at the same time. Attention uses OpenMP
  * internally and gives identical bytes for any number of threads. On a CUDA device k, v, q and out
- * are device memory and calls are asynchronous. An error is reported at the next kvr_dev_sync at
- * the latest. A tier or retention policy that reads keys and values synchronises the device. */
+ * are device memory and calls are asynchronous. A CUDA error in these calls is reported at the next
+ * kvr_dev_sync at the latest. A tier or retention policy that reads keys and values synchronises
+ * the device. */
 #ifndef KVR_CACHE_CACHE_H
 #define KVR_CACHE_CACHE_H
 
@@ -84,14 +87,14 @@ enum kvr_path {
     KVR_PATH_FUSED,  /* dequantize inside the attention loop, without scratch */
     KVR_PATH_DENSE,  /* dequantize all tokens visible to the pass into an uncompressed copy, then
                       * attend to this copy */
-    /* Reproduces the code of the 33-method study. Each pass dequantizes a layer's whole cache to
-     * F32, converts it to a BF16 copy, and copies the current chunk into the BF16 copy. Attention
-     * reads those tokens of the BF16 copy that the pass may see. */
+    /* Works like the code of the 33-method study. Each pass dequantizes all past tokens of a layer
+     * to F32, also invisible ones, and converts them to a copy of type shape.exact. The current
+     * chunk is copied into this copy, and attention reads the visible tokens of the copy. */
     KVR_PATH_DECODED,
 };
 extern const char *const kvr_path_names[]; /* NULL-terminated */
-/* Whether this path attends to an uncompressed copy of the cache, in which quantized tokens cannot
- * be distinguished from other tokens. */
+/* Whether this path attends to an uncompressed copy of the cache. Such a path supports neither
+ * corrections nor int8 attention, because the copy does not show which tokens were quantized. */
 static inline bool kvr_path_copies(enum kvr_path path)
 {
     return path == KVR_PATH_DENSE || path == KVR_PATH_DECODED;
@@ -106,8 +109,8 @@ struct kvr_pass {
     int n_frames; /* frames in the chunk */
     int index;    /* index of the pass within the chunk: denoising steps have 0, 1, ...; a
                    * cache-update pass after them has the number of denoising steps */
-    bool clean;   /* whether the pass is the chunk's cache-update pass, whose K and V are
-                   * committed */
+    bool clean;   /* whether the K and V of the pass are committed: true for the cache-update pass,
+                   * and with option commit=last_step for the last denoising step */
     bool cut;     /* whether the chunk begins a shot, that is, has another prompt than the previous
                    * chunk */
     /* Number of frames by which earlier prompt switches shift the chunk's temporal RoPE positions.
@@ -116,10 +119,10 @@ struct kvr_pass {
     double shift;
 };
 
-/* Present sizes of a cache, which kvr_cache_bytes computes. */
+/* Current sizes of a cache, computed by kvr_cache_bytes. */
 struct kvr_cache_bytes {
     int64_t tokens;     /* number of tokens per layer that an uncompressed cache would store now;
-                         * for the variant NAME@study, all tokens of the rollout (capacity) */
+                         * all tokens of the rollout for NAME@study, which allocates them at once */
     size_t bf16;        /* bytes of K and V of `tokens` tokens in BF16, summed over all layers */
     size_t nominal;     /* nominal bytes: computed size of all layers in the packed format */
     size_t resident;    /* allocated bytes of segments and of policy states, with memory tags
@@ -139,8 +142,9 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
 /* Frees the cache and sets *c to NULL. */
 void kvr_cache_close(struct kvr_cache **c);
 
-/* Bytes of scratch (tag KVR_MEM_SCRATCH) that kvr_cache_open would allocate in memory of a device
- * of this backend. A pass frees all other scratch that it allocates. */
+/* Bytes of scratch (tag KVR_MEM_SCRATCH) that kvr_cache_open would allocate in the memory of the
+ * cache's device, if this device is of type `backend`. Any scratch that a pass allocates in
+ * addition is freed by the end of the pass. */
 size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path, enum kvr_backend backend);
 
@@ -148,10 +152,10 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
  * measured times. */
 void kvr_cache_reset(struct kvr_cache *c);
 
-/* Evicts all frames but the first `frames` frames, as if the other frames had left the window. If
- * `frames` is 0, the states of the method's policies (tiers and retention) are reset; otherwise
- * they are unchanged. The chunks after these frames may then be stored again, in ascending order;
- * chunks may be skipped. Must not be called within a pass. */
+/* Evicts every frame whose index is at least `frames`, as if it had left the window. If `frames` is
+ * 0, the states of the method's policies (tiers and retention) are reset; otherwise they are
+ * unchanged. The caller may then store the evicted chunks again, in ascending order, and may skip
+ * chunks. The function must not be called within a pass. */
 enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames);
 /* Whether any frame of [frame0, frame0 + n) is visible to the chunk that starts at `frame`, given
  * the window and the sink of the cache's shape. */
@@ -171,9 +175,10 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
  * Returns false if the cache's uncompressed tokens are not BF16. */
 bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
 
-/* out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk, including
- * multiplicities and the method's correction. In a cache-update pass (`clean`), the chunk is
- * committed after its attention. On KVR_ENOMEM the cache is unchanged. */
+/* Computes out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk.
+ * Multiplicities and the method's correction change the scores as in the formula at the top of this
+ * file. If kvr_pass.clean is true or the method stores chunks after every pass, the chunk is stored
+ * after its attention. On KVR_ENOMEM the cache is unchanged. */
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
 
 /* Whether kvr_cache_attend_bf16, which has BF16 queries and output, may be called. The cache must
@@ -187,30 +192,31 @@ bool kvr_cache_attends_bf16(const struct kvr_cache *c);
 enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_bf16 *q,
                                       kvr_bf16 *out);
 /* Like kvr_cache_attend_bf16, for queries to which RMSNorm and RoPE (`norm`) are applied first. If
- * all keys are plain BF16 rows, the attention kernel applies `norm` while it loads the queries. If
- * the attention kernel cannot read all keys as BF16 rows, a separate kernel first writes the normed
- * queries to `out`, which attention then overwrites. */
+ * all keys are stored as BF16 rows, the attention kernel applies `norm` while it loads the queries.
+ * Otherwise a separate kernel first writes the normalized queries to `out`; attention reads them
+ * there and then overwrites `out`. */
 enum kvr_status kvr_cache_attend_normed(struct kvr_cache *c, int layer, const kvr_bf16 *q,
                                         const struct kvr_query_norm *norm, kvr_bf16 *out);
 
-/* Commits the appended keys and values of a cache-update pass (`clean`) without computing
- * attention. */
+/* Commits the appended keys and values without computing attention. The pass must be a cache-update
+ * pass (kvr_pass.clean). */
 enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
 
 /* From this call on, kvr_cache_attend writes to `past` [L,T,H] the sum of each query's softmax
  * weights over the tokens of past chunks. T is the pass's number of tokens, and each layer writes
  * its own slice. With `past` NULL, kvr_cache_attend stops writing these sums. If `past` is not NULL
- * and attention within a chunk is not causal (shape.causal), fails with KVR_EUNSUPPORTED. */
+ * and shape.causal is false, the function fails with KVR_EUNSUPPORTED. */
 enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past);
 
-/* Sets the oracle scores of tokens, computed from a complete earlier run, by which a non-causal
- * retention policy selects tokens (kvr_thin_needs.oracle_scores). The caller must keep `table`
- * [L][capacity tokens] allocated while the cache uses it. If a method needs oracle scores and has
- * no table, storing fails with KVR_EUNSUPPORTED. */
+/* Sets the oracle scores: one score for each layer and token, computed from a complete earlier run
+ * of the model. A retention policy that requests them (kvr_thin_needs.oracle_scores) selects tokens
+ * by these scores. The caller must keep `table` [L][capacity tokens] allocated while the cache uses
+ * it. If the policy requests scores and `table` is NULL or was never set, kvr_cache_attend and
+ * kvr_cache_commit fail with KVR_EUNSUPPORTED when they store a chunk. */
 void kvr_cache_set_salience(struct kvr_cache *c, const float *table);
 
-/* Ends the pass. Until the next kvr_cache_begin_pass, the caller must neither append keys and
- * values nor compute attention. */
+/* Ends the pass. Between kvr_cache_end_pass and the next kvr_cache_begin_pass, the caller must
+ * neither append keys and values nor compute attention. */
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 
 /* Whether the current pass commits no tokens and has no observer. The passes of a chunk that commit
@@ -218,13 +224,13 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
  * graph. */
 bool kvr_cache_only_reads(const struct kvr_cache *c);
 
-/* Sets *out to the present sizes of the cache. */
+/* Sets *out to the current sizes of the cache. */
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 
-/* Reads the decoded keys and values of the committed tokens visible to the last pass, oldest first.
- * The pass's own chunk is included once it is committed. k, v [n_tok,H,D] are floats in host
- * memory. k or v may be NULL and is then not written. Returns the number of tokens n_tok, or -1 on
- * a device error. */
+/* Writes to k and v the decoded keys and values of the layer's committed tokens that are visible to
+ * the latest pass, oldest first. If that pass committed its own chunk, the chunk is included. k and
+ * v [n_tok,H,D] are F32 in host memory; a NULL pointer is allowed and skips the keys or the values.
+ * Returns the number of tokens n_tok, or -1 on a device error. */
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
 
 /* Inputs and output of attention in one layer of one pass, which are passed to an observer. The
@@ -241,8 +247,8 @@ struct kvr_cache_view {
     const void *k, *v;              /* keys and values of the current chunk, [T,H,D] of type
                                      * shape->exact */
     const float *q, *out;           /* [T,H,D] */
-};                                  /* All pointers are host memory: device memory is copied for the
-                                     * call. */
+};                                  /* All pointers point to host memory. Data in device memory are
+                                     * copied to the host before the call. */
 
 /* Sets the cache's observer: every later kvr_cache_attend and kvr_cache_commit calls fn(ctx, view)
  * before it stores keys and values. In kvr_cache_commit, view->q and view->out are NULL. An `fn` of
@@ -253,8 +259,9 @@ void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observer_fn *fn, void *ctx
 
 /* Time since the last reset, in nanoseconds, by phase. */
 struct kvr_cache_times {
-    int64_t encode_ns, decode_ns, attend_ns; /* device time; encode_ns and attend_ns do not include
-                                              * decode_ns */
+    int64_t encode_ns, decode_ns, attend_ns; /* device time of storing chunks, of dequantization and
+                                              * of attention; encode_ns and attend_ns do not include
+                                              * dequantization */
     int64_t observer_ns;                     /* host time of the observer (kvr_cache_observe) and of
                                               * the copies for it; 0 without an observer */
 };

@@ -8,8 +8,8 @@
 #include "harness/cache/cache_sizes.h"
 #include "harness/cache/layer.h"
 
-/* Phases of the KV cache that are timed, numbered after the phases of attention (attend.h).
- * KVR_CACHE_STORE includes KVR_CACHE_STORE_DECODE. */
+/* Timed phases of the KV cache. Their numbers continue the numbers of attention's phases
+ * (attend.h). KVR_CACHE_STORE includes KVR_CACHE_STORE_DECODE. */
 enum {
     KVR_CACHE_STORE = KVR_ATTEND_PHASES,
     KVR_CACHE_STORE_DECODE,
@@ -32,18 +32,21 @@ struct kvr_cache {
     struct kvr_pass pass;
     int appended; /* layer whose K and V are in current_k and current_v; -1: none */
 
-    struct kvr_buf current_k, current_v; /* [T,H,D] of type shape.exact */
-    /* [T,H,D] of type shape.exact: keys of the current chunk, from which the mean over the channels
-     * of each token and head is subtracted, for methods with the option current=demean */
+    struct kvr_buf current_k, current_v; /* keys and values of the current chunk, [T,H,D] of type
+                                          * shape.exact */
+    /* keys of the current chunk, each minus its mean over the D channels, [T,H,D] of type
+     * shape.exact; used only by methods with the option current=demean */
     struct kvr_buf demeaned;
     struct kvr_buf values_k, values_v; /* K and V converted to F32: [T,H,D], or [capacity,H,D] on
-                                        * paths dense and decoded and for NAME@study variants */
-    struct kvr_buf dense_k, dense_v;   /* paths dense and decoded: decoded copy of the cache,
-                                        * [capacity,H,D], BF16 or F32 as `shape.exact` says */
-    struct kvr_buf held;               /* paths dense and decoded: bytes [capacity], 1 for a token
-                                        * that takes part in attention */
-    struct kvr_buf columns; /* two F32 arrays of up to [capacity,H] in host memory: the sum over
-                             * queries of each token's softmax weights, and their maximum */
+                                        * paths `dense` and `decoded` and for NAME@study variants */
+    struct kvr_buf dense_k, dense_v;   /* only for paths `dense` and `decoded`: decoded copy of the
+                                        * cache, [capacity,H,D] of type shape.exact */
+    struct kvr_buf held;               /* only for paths `dense` and `decoded`: one byte per token,
+                                        * [capacity]: 1 if the token takes part in attention,
+                                        * otherwise 0 */
+    struct kvr_buf columns; /* two F32 arrays of up to [capacity,H] in host memory: each token's
+                             * softmax weights, summed over the queries, and their maximum over the
+                             * queries */
     struct kvr_attend_scratch attend;
     struct kvr_phases *phases;
     int64_t observer_ns;
@@ -80,11 +83,12 @@ struct kvr_visible kvr_cache_visible(const struct kvr_cache *c, int64_t end);
 /* Enlarges c->spans to at least n elements. */
 enum kvr_status kvr_cache_reserve_spans(struct kvr_cache *c, int n);
 
-/* Fills c->spans with the layer's spans of past tokens that this pass sees. The array has room for
- * one more span, that of the current chunk. */
+/* Fills c->spans with the layer's past tokens that are visible to this pass, as spans (runs of
+ * tokens, segment.h), and sets *n_out to the number of spans. The array has room for one more span,
+ * that of the current chunk. */
 enum kvr_status kvr_cache_past_spans(struct kvr_cache *c, const struct kvr_layer *l, int *n_out);
 
-/* Returns the current chunk as a span. On path decoded the chunk is first copied into the
+/* Returns the current chunk as a span. On path `decoded`, the chunk is first copied into the
  * uncompressed copy of the cache (dense_k, dense_v), and the span refers to that copy. */
 struct kvr_span kvr_cache_chunk_span(struct kvr_cache *c, const void *k, const void *v);
 

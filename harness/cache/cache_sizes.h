@@ -12,8 +12,8 @@
 
 /* Bytes of the buffers that kvr_cache_open allocates. */
 struct kvr_cache_sizes {
-    size_t demeaned; /* copy of the current chunk's keys, from which the mean over the channels of
-                      * each token and head is subtracted */
+    size_t demeaned; /* keys of the current chunk, each minus its mean over the D channels (option
+                      * current=demean) */
     /* `current`, `values` and `dense` are sizes of pairs of buffers: one buffer of this size for K
      * and one for V. `held` is the size of a single buffer. */
     size_t current, values, dense, held;
@@ -22,10 +22,12 @@ struct kvr_cache_sizes {
     /* buffers for a retention policy that evicts single tokens (struct kvr_layer_scratch); 0 bytes
      * for other methods */
     size_t keep, rows, pick, pick_host, all_keys, all_values;
-    size_t weights; /* number of original tokens that each token replaces, for a retention policy
-                     * that merges tokens (kvr_thin_needs.weights); 0 bytes for other methods */
-    size_t columns; /* sum over queries of each token's softmax weights, and their maximum (struct
-                     * kvr_columns); 0 bytes if the retention policy does not read them */
+    size_t weights; /* buffer for the number of original tokens that each token replaces, used by a
+                     * retention policy that merges tokens (kvr_thin_needs.weights); 0 bytes for
+                     * other methods */
+    size_t columns; /* buffer for each token's softmax weights, summed over the queries, and their
+                     * maximum (struct kvr_columns); 0 bytes if the retention policy does not read
+                     * them */
     struct kvr_attend_bytes attend;
 };
 

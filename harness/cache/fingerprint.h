@@ -2,10 +2,10 @@
  *
  *     KVR_TRY(kvr_layer_fingerprint(&layer, hex));
  *
- * Two layers have equal hashes if they store the same tokens in the same segments, with identical
- * bytes of codes, scales, zero points, indices, token lists and moments (key statistics for a score
- * correction). The hash does not depend on the CPU instruction set of the kernels, because stored
- * bytes do not depend on it. */
+ * Two layers have equal hashes if they store the same tokens in the same segments with identical
+ * bytes. The hash covers codes, scales, zero points, indices, token lists and moments (key
+ * statistics for a score correction). The hash does not depend on the CPU instruction set of the
+ * kernels, because stored bytes do not depend on it. */
 #ifndef KVR_CACHE_FINGERPRINT_H
 #define KVR_CACHE_FINGERPRINT_H
 

@@ -1,15 +1,15 @@
 /* layer.h - stores, requantizes and evicts the segments of one layer's KV cache. A segment is a set
  * of tokens encoded by one codec.
  *
- * The intended reading of a method is the variant of the method's own paper. In this variant,
+ * The variant NAME of a method is the method as its own paper describes it. In this variant,
  * kvr_layer_commit quantizes a chunk's keys and values once, after the cache-update pass (the
  * forward pass on the denoised chunk, t = 0). A tier is a class of tokens with its own codec. Later
  * commits may evict tokens. They may also move tokens to a tier whose codec stores fewer bytes, or
  * to the base tier (tier 0). When single tokens of a segment are evicted, the remaining tokens are
  * dequantized and quantized again. Quantizing again does not change values that the codec stores
- * exactly. The study reading (NAME@study) is the variant in the code of the 33-method study. In
- * this variant, kvr_layer_recode assigns tiers to all tokens of the dequantized cache and quantizes
- * all tokens again.
+ * exactly. The variant NAME@study reproduces the code of the 33-method study. In this variant,
+ * kvr_layer_recode assigns tiers to all tokens of the dequantized cache and quantizes all tokens
+ * again.
  *
  * The functions of layer.h run no forward pass and no attention, so `kvreel codec`, `kvreel
  * predict` and rollouts can all call them. A layer without data (`dry`) only computes the sizes of
@@ -42,9 +42,9 @@ struct kvr_layer_scratch {
     struct kvr_buf rows;    /* decoded keys of a segment, then its decoded values, for
                              * requantization after tokens were evicted */
     struct kvr_buf pick,
-        pick_host;             /* pick: int32 indices of the rows of K and V to gather, where a row
-                                * is one token of one head; pick_host: host copy of `pick`, if
-                                * `pick` is in device memory */
+        pick_host;             /* `pick`: int32 indices of the rows to gather from K and V; a row is
+                                * one token of one head; `pick_host`: host copy of `pick`, if `pick`
+                                * is in device memory */
     struct kvr_buf all_keys;   /* F32 keys of past tokens (decoded) and of the new chunk, for a
                                 * retention policy that reads both (kvr_policy_ctx.all_keys) */
     struct kvr_buf all_values; /* F32 values of the tokens of all_keys, for a retention policy that
@@ -78,13 +78,15 @@ struct kvr_layer {
                               * indices that the code of the 33-method study stores */
     struct kvr_varying varying;
     struct kvr_layer_bytes
-        new_bytes; /* bytes of the segments that the last commit or recode created. They add to
-                    * the memory peak, because replaced segments are freed only afterwards. */
+        new_bytes; /* bytes of the segments that the last commit or recode created. The memory peak
+                    * includes both these bytes and the replaced segments, which are freed only
+                    * afterwards. */
     struct kvr_policy_state state[2]; /* states of the tier policy (index 0) and of the retention
                                        * policy (index 1) */
     const struct kvr_columns
-        *columns;               /* sums and maxima of each token's softmax weights over the queries
-                                 * of the current pass; NULL if they were not computed */
+        *columns;               /* sums and maxima of each token's softmax weights, over all queries
+                                 * of the current pass or a subset that the retention policy
+                                 * requests; NULL if they were not computed */
     const float *q;             /* F32 queries of the current pass, [tokens of the
                                  * pass,n_query_heads,D]; NULL if not available */
     int n_query_heads;          /* of q */
@@ -104,9 +106,10 @@ void kvr_layer_close(struct kvr_layer *l);
 void kvr_layer_reset(struct kvr_layer *l); /* evicts all tokens and resets the policy states, for a
                                             * new video */
 
-/* Quantizes and stores tokens [tok0, tok0 + n). k and v [n,H,D] are F32, already rounded to the
- * cache's type, or NULL for a dry layer. The new tokens replace all stored tokens with an index of
- * tok0 or more. On KVR_ENOMEM the layer is unchanged. */
+/* Quantizes and stores tokens [tok0, tok0 + n). k and v [n,H,D] are F32; the caller has rounded
+ * their elements to the cache's type of uncompressed tokens (kvr_cache_shape.exact). For a dry
+ * layer, k and v are NULL. The new tokens replace all stored tokens with an index of tok0 or more.
+ * On KVR_ENOMEM the layer is unchanged. */
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n);
 
@@ -119,33 +122,34 @@ bool kvr_layer_only_codes(const struct kvr_layer *l);
 enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, const kvr_bf16 *v,
                                       int64_t tok0, int64_t n);
 
-/* For a retention policy that selects tokens in the last layer for all layers
- * (kvr_thin_needs.of_last): evicts from this layer the tokens that the policy evicted from the last
- * layer. Both layers must have committed the same chunk and must share their scratch. On KVR_ENOMEM
- * this layer is unchanged. */
+/* Evicts from this layer the tokens that the retention policy evicted from the last layer. Called
+ * only if the policy selects tokens in the last layer for all layers (kvr_thin_needs.of_last). Both
+ * layers must have committed the same chunk and must share their scratch. On KVR_ENOMEM this layer
+ * is unchanged. */
 enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l);
 
-/* Quantizes k and v, F32 [capacity,H,D], and replaces all stored segments, like the code of the
- * 33-method study. n_active is the number of tokens written so far. Some methods of the study
- * quantize only the n_active written tokens, and other methods quantize all `capacity` tokens. On
- * KVR_ENOMEM the stored segments are unchanged, but a policy may have updated its scores. */
+/* Quantizes the whole cache again, as the code of the 33-method study does: replaces all stored
+ * segments by new segments that encode k and v, F32 [capacity,H,D]. n_active is the number of
+ * tokens written so far. Some methods of the study quantize only the n_active written tokens, and
+ * other methods quantize all `capacity` tokens. On KVR_ENOMEM the stored segments are unchanged,
+ * but a policy may have updated its scores. */
 enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const float *v,
                                  int64_t n_active);
 
-/* Evicts every segment that has no token in the visible runs `seen`. */
+/* Evicts every segment that has no visible token. `seen` lists the visible tokens (segment.h). */
 void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
 
-/* Decodes the segments whose keys and values are encoded jointly (methods/joint.h), if they have a
- * token in the visible runs `seen`. If `seen` is NULL, decodes all jointly encoded segments. Must
- * be called before kvr_layer_dense() or attention reads the layer, because neither returns a
+/* Decodes every segment that has a visible token (`seen`) and a joint codec, which decodes keys and
+ * values together (methods/joint.h). If `seen` is NULL, decodes all segments with a joint codec.
+ * Must be called before kvr_layer_dense() or attention reads the layer, because neither returns a
  * decoding error. If decoding a segment fails, its decoded keys and values are NaN. */
 enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen);
 /* Frees the keys and values that kvr_layer_read_joint has decoded. */
 void kvr_layer_drop_joint(const struct kvr_layer *l);
 
-/* Lists in `spans` the stored tokens that are in the visible runs `seen`: one span (segment.h) for
- * each run of each segment. Returns the number of spans. If `spans` is NULL, only counts the
- * spans. */
+/* Lists in `spans` the stored tokens that are visible (`seen`): one span (segment.h) for each
+ * segment and run of `seen` that have tokens in common. Returns the number of spans. If `spans` is
+ * NULL, only counts the spans. */
 int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
                     struct kvr_span *spans);
 

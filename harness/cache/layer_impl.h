@@ -40,8 +40,9 @@ static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t widt
 }
 
 /* Sets *map [n_tok] to each token's tier (the index of its codec), or to KVR_TOKEN_DROPPED or
- * another KVR_TOKEN_ value. The method's tier policy runs first. Then the retention policy changes
- * *map or selects the tokens to keep (kvr_layer_keep_mask). Without a policy, all tiers are 0. */
+ * another KVR_TOKEN_ value. The method's tier policy runs first; without a tier policy, every token
+ * gets tier 0. Then the retention policy, if any, changes *map or selects the tokens to keep
+ * (kvr_layer_keep_mask). */
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map);
 
@@ -63,8 +64,8 @@ struct kvr_row_list {
                                  * in the rollout */
 };
 
-/* Encodes the tokens and heads of `rows` as a new segment. k and v [tokens,width_heads,D] have the
- * heads [first_head, first_head + width_heads). */
+/* Encodes the tokens and heads that `rows` lists as a new segment. The inputs k and v
+ * [tokens,width_heads,D] contain only the heads [first_head, first_head + width_heads). */
 enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *k, const float *v,
                                     int first_head, int width_heads,
                                     const struct kvr_row_list *rows, struct kvr_segment *out);

@@ -1,5 +1,5 @@
-/* moments.h - computes statistics of quantized keys (moments). From the moments, a correction of
- * the attention scores removes the bias that quantization error adds in softmax.
+/* moments.h - computes statistics of quantized keys (moments). A correction of the attention scores
+ * uses the moments to remove the bias that quantization error adds in softmax.
  *
  *     KVR_TRY(kvr_moments_make(c, &seg->k, k, &back, seg->moments.p));
  *
@@ -19,8 +19,8 @@ extern "C" {
 size_t kvr_moments_back_bytes(const struct kvr_correction *c, size_t n, enum kvr_backend backend);
 
 /* Computes moments [c->moments][H][D] of the quantized keys `k`, on the device that stores the
- * keys. The input x [T,H,D] has the keys before quantization, rotated if the codec rotates keys. On
- * CUDA, the buffer `back` is resized to fit the decoded keys. */
+ * keys. x [T,H,D] are the same keys before quantization; if the codec rotates keys, x must be
+ * rotated too. On CUDA, the buffer `back` is resized to fit the decoded keys. */
 enum kvr_status kvr_moments_make(const struct kvr_correction *c, const struct kvr_packed *k,
                                  const float *x, struct kvr_buf *back, kvr_f16 *moments);
 

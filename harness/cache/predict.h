@@ -5,10 +5,10 @@
  *                         &p));
  *     ... p.nominal, p.peak ...
  *
- * The prediction simulates a rollout in which every layer stores every chunk, but without keys and
- * values. Policies select tokens and codecs report sizes, but nothing is quantized. If the size
- * depends on the data, nominal_min and nominal_max are bounds of the size, and `depends` explains
- * the dependence. */
+ * The prediction simulates a rollout with dry layers (layer.h), which compute sizes but store no
+ * keys and values. Policies select tokens and codecs report sizes, but nothing is quantized. If the
+ * size depends on the data, nominal_min and nominal_max are bounds of the size, and `depends`
+ * explains the dependence. */
 #ifndef KVR_CACHE_PREDICT_H
 #define KVR_CACHE_PREDICT_H
 
@@ -46,8 +46,8 @@ struct kvr_prediction {
                           * data_dependent is false */
 
     /* Bytes of the cache at its peak. The peak occurs while a layer stores a chunk, because new
-     * segments are allocated before the segments that they replace are freed. A segment of
-     * non-contiguous tokens includes a token list of 4 bytes per token. */
+     * segments are allocated before the segments that they replace are freed. `meta` includes the
+     * token lists of segments whose tokens are not contiguous, with 4 bytes per token. */
     struct kvr_layer_bytes at_peak;
     size_t scratch; /* bytes of the cache's scratch buffers, for the current chunk, quantization and
                      * attention */
@@ -56,8 +56,9 @@ struct kvr_prediction {
                      * workspace of linear layers, and buffers of noise, frames and files */
 };
 
-/* Settings of the run to predict. Zero-initialized fields select F32 attention on the CPU, which
- * dequantizes a bounded number of tokens at a time (path `staged`). */
+/* Settings of the run to predict. Only latent_frames is required. The defaults (0) of the other
+ * fields select the CPU, F32 attention, and path `staged`, which dequantizes a bounded number of
+ * tokens at a time. */
 struct kvr_predict_run {
     int latent_frames;
     enum kvr_path path;
@@ -70,8 +71,8 @@ struct kvr_predict_run {
     bool (*stopped)(void);
 };
 
-/* Number of rollouts that this process has simulated for predictions. Tests check this number to
- * limit the time that planning an experiment takes. */
+/* Number of rollouts that this process has simulated for predictions. Tests check that planning an
+ * experiment does not simulate more rollouts than necessary. */
 int64_t kvr_predictions(void);
 
 /* Predicts the bytes of a rollout's cache, the bounds of these bytes, and the memory peak. Always
@@ -81,15 +82,16 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
 
 /* Like kvr_predict, but without bounds, and faster if simulating a single layer suffices. If all
  * layers store the same number of bytes, only one layer is simulated, and the result equals that of
- * kvr_predict(). If every layer evicts tokens by its own keys, values or attention, only one layer
- * is simulated as well, and the result is an estimate. For this estimate, `peak` is the peak of the
- * simulated layer plus n_layers - 1 times its nominal bytes at the end of the rollout. The field
- * at_peak covers only the simulated layer. */
+ * kvr_predict(). If each layer selects the tokens to evict from its own keys, values or attention
+ * weights, the sizes of layers can differ. In this case, too, only one layer is simulated, and the
+ * result is an estimate: `peak` is the peak of the simulated layer plus n_layers - 1 times its
+ * nominal bytes at the end of the rollout. The field at_peak covers only the simulated layer. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 
 /* Sets *out to the number of latent frames of a video of n pixel frames. If no number of latent
- * frames gives n pixel frames, the message of KVR_EINVAL names the nearest valid n. */
+ * frames gives n pixel frames, the function fails with KVR_EINVAL, and its message gives the
+ * nearest possible numbers of pixel frames. */
 enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out);
 
 /* Peak memory that the study (the paper with 33 methods, docs/glossary.md) reports for a method: a
@@ -98,20 +100,20 @@ enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *ou
  * the method. The code of era B is unpublished, so its peaks are not known. */
 struct kvr_study_peak {
     const char *era;    /* "A", "B" or "C" */
-    const char *stored; /* how the study's code stored the cache in this era, such as "codes
-                         * stored as int16, in buffers for all frames"; in era B, why the peak is
-                         * not known */
+    const char *stored; /* text that says how the study's code stored the cache, such as "codes
+                         * stored as int16, in buffers for all frames"; for era B, the text says why
+                         * this is unknown */
     bool known;         /* whether the peak is known */
-    size_t resident;    /* bytes of the cache in the study's tensors (codes, scales, masks and
-                         * indices), or 0 if the peak is not `known` */
+    size_t resident;    /* bytes of the cache in the tensors of the study's code (codes, scales,
+                         * masks and indices); 0 if `known` is false */
     size_t non_kv;      /* peak bytes of the study's BF16 run on its first prompt, minus the bytes
                          * of its cache */
     size_t left_over;   /* bytes of the previous prompt's video and latents, which the study's code
                          * does not free before the next prompt */
     size_t peak;        /* peak in bytes that the study reports: resident + non_kv + left_over; 0 if
-                         * not `known` */
-    size_t packed_peak; /* peak in bytes if the cache were stored in the packed format: packed bytes
-                         * + non_kv */
+                         * `known` is false */
+    size_t packed_peak; /* peak in bytes if the cache were stored in the packed format: nominal
+                         * bytes of the cache + non_kv */
 };
 
 /* Computes the peak memory that the study reports for a method. As in the study, the model is Wan

@@ -4,8 +4,8 @@
  *
  * The results are rounded like those of rms_rope in kvr_ops (harness/engine/ops.h). The linear
  * layer that writes the queries also writes partial sums of the squares of each token's H*D query
- * elements (kvr_product_layer.squares). `inverse` is computed from these partial sums, which are
- * added in a fixed order. */
+ * elements (kvr_product_layer.squares). The RMSNorm factor `inverse` of a token is computed from
+ * its partial sums, which are added in a fixed order. */
 #ifndef KVR_CACHE_QUERY_NORM_H
 #define KVR_CACHE_QUERY_NORM_H
 

@@ -18,8 +18,8 @@ struct kvr_segment {
     int tier;
     int64_t serial;         /* serial number of the segment in its layer, counted from 1; 0 for a
                              * ZERO segment */
-    int64_t tok0;           /* index of the first token in the rollout: frame * tokens_per_frame +
-                             * index in the frame */
+    int64_t tok0;           /* index, in the rollout, of the segment's first token: frame *
+                             * tokens_per_frame + index in the frame */
     int64_t n_tok;          /* tokens represented */
     int head0;              /* first of the segment's heads [head0, head0 + k.shape.n_heads); unused
                              * in a ZERO segment, which has all heads */
@@ -27,21 +27,23 @@ struct kvr_segment {
                              * in `list` */
     bool summary;           /* CODED segments: whether the tokens are summary tokens, by which the
                              * retention policy has replaced evicted tokens */
-    int32_t weight;         /* CODED segments: number of original tokens that each token replaces; 0
-                             * means 1 */
+    int32_t weight;         /* CODED segments: number of original tokens that each token replaces;
+                             * the initial value 0 is equivalent to 1 */
     struct kvr_buf list;    /* if `listed`: indices of the tokens in the rollout, int32 [n_tok],
                              * ascending, with memory tag KVR_MEM_META */
     struct kvr_buf shown;   /* host copy of `list`, if `list` is in device memory */
     struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */
-    struct kvr_buf moments; /* FP16 [n][H][D]: n statistics (moments) of the quantized keys, which
-                             * the method's score correction reads (kvr_correction.moments is n) */
+    struct kvr_buf moments; /* FP16 [n][H][D], where n is kvr_correction.moments: statistics of the
+                             * quantized keys (moments), which the method's score correction
+                             * reads */
 };
 
 /* Frees the buffers of a segment. */
 void kvr_segment_free(struct kvr_segment *s);
-size_t kvr_segment_resident(const struct kvr_segment *s); /* allocated bytes of codes, side
-                                                           * information such as scales, token list
-                                                           * and moments */
+size_t kvr_segment_resident(const struct kvr_segment *s); /* allocated bytes of the segment: its
+                                                           * codes, its side information (such as
+                                                           * scales), its token list and its
+                                                           * moments */
 
 /* Whether the segment contains tokens of head h. */
 static inline bool kvr_segment_has_head(const struct kvr_segment *s, int h)
@@ -55,8 +57,9 @@ int64_t kvr_segment_token(const struct kvr_segment *s, int64_t i);
  * there is no such token. */
 int64_t kvr_segment_lower(const struct kvr_segment *s, int64_t tok);
 
-/* Tokens that a forward pass can see: n runs [begin, end) of token indices, at most two (sink and
- * window), in ascending order. */
+/* Tokens that a forward pass can see, as `n` runs of consecutive tokens in ascending order: run[i]
+ * has the token indices [run[i][0], run[i][1]). There are at most two runs, the sink and the
+ * window. */
 struct kvr_visible {
     int n;
     int64_t run[2][2];
