@@ -10,7 +10,8 @@
  *
  * The parser accepts --opt=value, --opt value, -j4 and -j 4. Positional arguments (words) may stand
  * between options; after `--` all arguments are words. Every command also accepts the options
- * kvr_args_common, before or after the command's name. String values are borrowed from argv. */
+ * --plugin and --cpu (kvr_args_common), before or after the command's name. String values are
+ * borrowed from argv. */
 #ifndef KVR_CLI_ARGS_H
 #define KVR_CLI_ARGS_H
 
@@ -85,8 +86,8 @@ struct kvr_command {
     const struct kvr_arg *args;
     size_t opts_size;
     int min_words, max_words;
-    bool hidden, stops;                      /* `stops`: the command itself handles SIGINT, SIGTERM
-                                              * and SIGUSR1 */
+    bool hidden, stops;                      /* `stops`: the command handles SIGINT, SIGTERM and
+                                              * SIGUSR1 itself, to stop in an orderly way */
     int (*run)(const struct kvr_call *call); /* the exit code */
 };
 
@@ -107,14 +108,15 @@ struct kvr_call {
 /* The options --plugin and --cpu, which are stored in struct kvr_call. */
 extern const struct kvr_arg kvr_args_common[];
 
-/* Parses common options, starting at argv[*at], into `call`, and advances *at to the first other
- * argument. */
+/* Parses the options of kvr_args_common that precede the command's name, starting at argv[*at],
+ * into `call`. Sets *at to the index of the first argument after these options. */
 enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call *call);
 
-/* Parses argv[first..argc). Writes option values to the command's own struct `opts`, after setting
- * it to the defaults. Writes positional arguments to `words`, which must have room for argc + 1
- * pointers. The message of KVR_EINVAL gives the option, the value and the limits. For an unknown
- * option, the message suggests the nearest name. */
+/* Parses the arguments argv[first..argc) of a command. Sets the command's options struct `opts` to
+ * the default values, then writes the values of the given options to it. Writes positional
+ * arguments to `words`, which must have room for argc + 1 pointers. The message of KVR_EINVAL gives
+ * the option, the value and the limits. For an unknown option, the message suggests the nearest
+ * name. */
 enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **argv, int first,
                                void *opts, const char **words, struct kvr_call *call);
 

@@ -7,9 +7,9 @@
 #include "harness/core/status.h"
 
 /* Writes one Markdown table of the methods of the 33-method study, and one of all other methods.
- * Between the tables, lettered notes describe how the variants of that study (NAME@study) differ
- * from the variants of the methods' own papers (NAME). A column of the first table has the letters
- * of the notes that apply to a method. */
+ * Lettered notes between the tables describe how the study's code for a method (NAME@study) differs
+ * from the paper that introduced the method (NAME). For each method, a column of the first table
+ * lists the letters of the notes that apply. */
 enum kvr_status kvr_catalogue_write(FILE *to);
 
 #endif

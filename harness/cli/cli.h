@@ -26,17 +26,18 @@ enum kvr_exit {
 extern const struct kvr_command *const kvr_commands[];
 const struct kvr_command *kvr_command_find(const char *name);
 
-/* Returns the exit code for a status. Invalid input gives 2, KVR_ETOLERANCE 4, KVR_EINTERRUPTED 75,
- * and any other failure 1. */
+/* Returns the exit code for a status. Invalid or unsupported input gives KVR_EXIT_USAGE.
+ * KVR_ETOLERANCE (a difference exceeds its tolerance) gives KVR_EXIT_TOLERANCE, and
+ * KVR_EINTERRUPTED gives KVR_EXIT_INTERRUPTED. Any other failure gives KVR_EXIT_INTERNAL. */
 int kvr_cli_exit(enum kvr_status st);
 
 /* Prints the error message of the failure `st` to stderr, prefixed by the program's name, and
  * returns the exit code of `st`. */
 int kvr_cli_fail(enum kvr_status st);
 
-/* Returns the exit code of a command that wrote to stdout with status `st`. It is `code` on
- * success, and otherwise the exit code for `st`. A pipe closed by its reader (`| head`) counts as
- * success. */
+/* Returns the exit code of a command, where `st` is the status of writing its output to stdout.
+ * Returns `code` if `st` is KVR_OK, or if the reader closed the pipe early, as `| head` does.
+ * Otherwise prints the error message and returns the exit code for `st`. */
 int kvr_cli_wrote(enum kvr_status st, int code);
 /* Returns whether stdout is a pipe whose reader closed it. */
 bool kvr_cli_reader_left(void);
@@ -46,9 +47,9 @@ bool kvr_cli_reader_left(void);
  * schema for each kind of document. */
 enum { KVR_JSON_SCHEMA = 1 };
 
-/* Adds the entry `schema` (KVR_JSON_SCHEMA) to the JSON object `doc`, prints `doc` to stdout and
- * releases it. Returns `code`, or the exit code of the failure if writing fails or `doc` is NULL
- * (out of memory). */
+/* Prints the JSON value `doc` to stdout and releases the caller's reference to it. If `doc` is an
+ * object, first adds the entry `schema` (KVR_JSON_SCHEMA). Returns `code`, or the exit code of the
+ * failure if writing fails or `doc` is NULL (out of memory). */
 int kvr_cli_json(json_t *doc, int code);
 
 /* Prints a JSON array of objects as a text table with the columns `keys` (NULL-terminated). */
@@ -58,9 +59,10 @@ enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
  * message of KVR_EINVAL names the option. */
 enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, int frames,
                                      int chunk);
-/* Prints a note to stderr if `latent_frames` is not a multiple of the chunk length. A video of
- * `frames` pixel frames has `latent_frames` latent frames. The commands `predict` and `fit` accept
- * a partial last chunk, but `run` and `generate` reject it. */
+/* Prints a note to stderr if `latent_frames`, the number of latent frames of a video of `frames`
+ * pixel frames, is not a multiple of the chunk length. The commands `predict` and `fit` accept a
+ * partial last chunk, but `run` and `generate` reject it; the note gives lengths that these two
+ * accept. */
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);
@@ -72,8 +74,9 @@ enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
  * is 0 (no limit). */
 enum kvr_status kvr_cli_budget(const char *command, const char *text, int *seconds);
 
-/* Splits each "key=value" string of `list`, the values of option -O, into name and value of one
- * element of out [list->n]. The names and values are stored in buf [n_buf]. */
+/* Splits the "key=value" strings of `list`, which are the values of option -O. Sets `name` and
+ * `value` of out[i] to the key and the value of string i; `out` has list->n elements. The text of
+ * the names and values is stored in buf [n_buf]. */
 enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_setting *out,
                                  char *buf, size_t n_buf);
 

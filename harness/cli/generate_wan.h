@@ -30,9 +30,11 @@ struct kvr_wan_input {
     float *first; /* latents of the image, [kvr_model_frame_elems()]; NULL: no image */
 };
 
-/* Reads or computes the embeddings and encodes the image. The image encoder uses a separately
- * opened device, whose memory is freed before the function returns. KVR_ENOTFOUND: there is neither
- * an embedding file nor a text encoder. On failure the caller has nothing to close. */
+/* Reads the prompt's embeddings from the file from->embedding, or computes them with the text
+ * encoder of the model folder `dir`. Encodes the image from->image to latents, unless it is NULL.
+ * The image encoder opens its own device, whose memory is freed before the function returns.
+ * KVR_ENOTFOUND: there is neither an embedding file nor a text encoder. On failure the caller has
+ * nothing to close. */
 enum kvr_status kvr_wan_input_open(struct kvr_wan_input *in, const struct kvr_wan_source *from,
                                    const struct kvr_dev *dev, const struct kvr_model *model,
                                    const char *dir);

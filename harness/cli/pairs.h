@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-/* Prints to stdout each pair in `pairs`, the result of kvr_decide_pairs(), with the verdict on the
- * claim that its first method is better. */
+/* Prints one line to stdout for each pair of methods in `pairs`, the result of kvr_decide_pairs().
+ * The line has the claim "A is better than B" and the verdict on this claim. */
 void kvr_cli_print_pairs(const json_t *pairs);
 
 #endif

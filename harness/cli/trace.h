@@ -17,8 +17,8 @@ struct kvr_trace_opts {
     bool no_outputs, json, quiet;
 };
 
-/* Returns the properties of a trace and the findings of its check as JSON, or NULL if out of
- * memory. */
+/* Returns a JSON object with the properties of the trace `t` and the result `r` of
+ * kvr_trace_check(), or NULL if out of memory. */
 json_t *kvr_cli_trace_json(const struct kvr_trace *t, const struct kvr_trace_report *r);
 
 /* Runs `kvreel trace synth` and returns its exit code. */

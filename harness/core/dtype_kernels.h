@@ -14,8 +14,9 @@ extern "C" {
 typedef void kvr_widen_fn(float *dst, const void *src, size_t n);
 typedef void kvr_narrow_fn(void *dst, const float *src, size_t n);
 
-/* Conversion functions, indexed by element type. A pointer is NULL for F32, which is copied, and
- * for integer types and BOOL, which have no conversion. */
+/* Functions that convert arrays to float (`widen`) and from float (`narrow`), indexed by element
+ * type. A pointer is NULL for F32, which is copied, and for integer types and BOOL, which have no
+ * conversion. */
 struct kvr_dtype_kernels {
     kvr_widen_fn *widen[KVR_N_DTYPES];
     kvr_narrow_fn *narrow[KVR_N_DTYPES];

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* View of a video, which does not own the pixels. */
+/* View of a video; the struct does not own the pixels. */
 struct kvr_frames {
     int n, height, width;
     const uint8_t *rgb; /* [n, height, width, 3] */

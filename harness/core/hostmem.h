@@ -9,13 +9,13 @@
 extern "C" {
 #endif
 
-/* VmHWM of this process: peak resident set size since its start or since the last reset. The kernel
- * updates the peak at every page fault, so short spikes are included. Returns 0 if the peak is
- * unknown. */
+/* VmHWM of this process: peak resident set size, in bytes, since its start or since the last reset.
+ * The kernel updates the peak at every page fault, so short spikes are included. Returns 0 if the
+ * peak is unknown. */
 int64_t kvr_host_peak_bytes(void);
 
-/* Resets the peak to the current resident set size. Returns false if the kernel does not support
- * the reset. */
+/* Resets the peak resident set size of this process to the current resident set size. Returns false
+ * if the kernel does not support the reset. */
 bool kvr_host_peak_reset(void);
 
 /* Number of OOM kills so far: the kernel's count for the host plus the count for this process's

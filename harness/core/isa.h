@@ -6,13 +6,18 @@
  * Each *_isa.c file is compiled once per instruction set: portable, avx2 and avx512 (on ARM:
  * portable and neon). A *_dot.c file is compiled for avxvnni, vnni and amx_int8 as well. A *_tile.c
  * file is compiled for portable and amx_bf16 (tile.h). The object code for one instruction set is
- * called a variant. A variant of a file defines one constant table of functions, `const struct
- * kvr_x KVR_ISA_NAME(kvr_x)`, and no other external symbol. The header that declares struct kvr_x
- * contains KVR_ISA_TABLES(struct kvr_x, kvr_x). This macro defines the function kvr_x(), which
- * returns the table of the selected variant. For each variant the Makefile defines the macro
- * KVR_ISA as the variant's name. The Makefile also defines as 1 those of the following macros whose
- * feature the variant uses: KVR_ISA_AVX2, KVR_ISA_AVX512, KVR_ISA_VNNI, KVR_ISA_AVXVNNI,
- * KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8, KVR_ISA_NEON. KVR_ISA_AVX2 is set for AVX-512 variants too.
+ * called a variant.
+ *
+ * Each variant of a file defines one constant table of function pointers and no other external
+ * symbol. A table of type struct kvr_x is defined as `const struct kvr_x KVR_ISA_NAME(kvr_x)`, so
+ * its name ends in the variant's name. The header that declares struct kvr_x also calls the macro
+ * KVR_ISA_TABLES(struct kvr_x, kvr_x). This macro defines the function kvr_x(), which returns the
+ * table of the selected variant.
+ *
+ * For each variant the Makefile defines the macro KVR_ISA as the variant's name, and one macro per
+ * instruction set extension that the variant uses: KVR_ISA_AVX2, KVR_ISA_AVX512, KVR_ISA_VNNI,
+ * KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8, KVR_ISA_NEON. KVR_ISA_AVX2 is defined for
+ * AVX-512 variants too.
  *
  * Stored data (codes, scales, masks) is bit-identical in every variant. Floating-point dot products
  * may differ in the last bits, since each variant has its own summation order. */
@@ -32,14 +37,14 @@ extern "C" {
 enum kvr_isa {
     KVR_ISA_OF_PORTABLE, /* baseline of the build, x86-64-v2 or ARMv8-A */
     KVR_ISA_OF_AVX2,     /* AVX2, FMA, F16C: x86-64-v3 */
-    KVR_ISA_OF_AVXVNNI,  /* AVX2 and 8-bit dot products in 256-bit registers */
+    KVR_ISA_OF_AVXVNNI,  /* AVX2 and AVX-VNNI: 8-bit dot products in 256-bit registers */
     KVR_ISA_OF_AVX512,   /* AVX-512 F, BW, CD, DQ, VL: x86-64-v4 */
-    KVR_ISA_OF_VNNI,     /* AVX-512 and 8-bit dot products in 512-bit registers */
+    KVR_ISA_OF_VNNI,     /* AVX-512 and AVX512-VNNI: 8-bit dot products in 512-bit registers */
     KVR_ISA_OF_AMX_BF16, /* all instructions of KVR_ISA_OF_VNNI; in addition AVX512-BF16, and AMX
                           * tiles for BF16 products */
     KVR_ISA_OF_AMX_INT8, /* all instructions of KVR_ISA_OF_AMX_BF16; in addition AMX tiles for int8
                           * products */
-    KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD intrinsics with 8-bit dot products */
+    KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD with the 8-bit dot product extension */
     KVR_N_ISA
 };
 
@@ -69,8 +74,8 @@ const char *kvr_isa_refused(void);
  * The list has all variants for which `which`, either kvr_isa_compiled or kvr_isa_usable, returns
  * true. */
 const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa));
-/* Whether the selected variant of the CPU kernels was given by name, to kvr_isa_force or in
- * KVREEL_CPU, rather than being the best usable variant. */
+/* Returns true if a user or caller named the selected variant, in KVREEL_CPU or as argument of
+ * kvr_isa_force(). Returns false if the variant is the best usable one by default. */
 bool kvr_isa_forced(void);
 const char *kvr_isa_name(enum kvr_isa isa); /* "portable", "avx2", ... */
 

@@ -20,17 +20,17 @@ double kvr_machine_load(void);
  * (forced), load 0.31". */
 const char *kvr_machine_text(char *buf, size_t n);
 
-/* Calls `fn` for each fact that identifies the machine: cpu_vendor, cpu_family, cpu_model,
- * cpu_stepping, cpu_isa, kernels, cache_l1d, cache_l2, cache_l3, governor and others. The value of
- * an unknown fact is "unknown"; the governor of a machine without frequency scaling begins with
- * "none". Times of machines that differ in any fact are not compared. The facts cpus, cpu_nodes and
- * memory_nodes are lists of numbers such as "0-3,8". They state which CPUs, NUMA nodes of these
- * CPUs, and NUMA nodes of memory this process may use. A batch system or taskset(1) can limit
- * them. */
+/* Calls fn(ctx, name, value) for each fact that identifies the machine. Examples of facts are
+ * cpu_vendor, cpu_model, cpu_isa (instruction set extensions), kernels (selected variant of the CPU
+ * kernels), cache_l2 and governor (CPU frequency governor). The value of an unknown fact is
+ * "unknown"; the governor of a machine without frequency scaling begins with "none". Times of
+ * machines that differ in any fact are not compared. The facts cpus, cpu_nodes and memory_nodes are
+ * lists of numbers such as "0-3,8". They state which CPUs, NUMA nodes of these CPUs, and NUMA nodes
+ * of memory this process may use. A batch system or taskset(1) can limit them. */
 typedef void kvr_fact_fn(void *ctx, const char *name, const char *value);
 void kvr_machine_facts(kvr_fact_fn *fn, void *ctx);
 
-/* Highest present clock frequency of the logical CPUs, in MHz, or 0 if it is unknown. */
+/* Highest current clock frequency of any logical CPU, in MHz, or 0 if it is unknown. */
 double kvr_machine_mhz(void);
 
 #ifdef __cplusplus

@@ -29,7 +29,7 @@ extern "C" {
 
 /* Natural logarithm of v 2^-33, for odd v below 2^33. With v = 2^k m, m in [sqrt(1/2), sqrt(2)) and
  * s = (m - 1) / (m + 1), ln m = 2 atanh(s) = 2 s (1 + s^2 / 3 + s^4 / 5 + ...), where |s| <=
- * 0.1716. The first omitted term of the series is below 2e-20 of the sum. The numbers m - 1 and
+ * 0.1716. The first omitted term of the series in parentheses is below 2e-20. The numbers m - 1 and
  * m + 1 are exact in double precision, since m has at most 33 significand bits. */
 KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
 {
@@ -64,9 +64,10 @@ KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
 }
 
 /* Cosine and sine of an angle in (0, 2 pi). Cody-Waite reduction subtracts j pi / 2, the multiple
- * of pi / 2 that is nearest to the angle. It represents pi / 2 as the sum q_hi + q_lo. The
- * remainder is the sum x + tail, where x, with |x| <= pi / 4, is the remainder in double precision
- * and tail is its rounding error. Cosine and sine of the remainder are Taylor series. */
+ * of pi / 2 that is nearest to the angle, where pi / 2 is represented as the sum q_hi + q_lo. The
+ * difference is represented as the sum x + tail of two doubles: x is the difference rounded to
+ * double precision, with |x| <= pi / 4, and tail is the error of this rounding. Cosine and sine of
+ * x + tail are computed by Taylor series. */
 KVR_PAIR_FN void kvr_pair_rotate(double angle, double *cosine, double *sine)
 {
     const double q_hi = 0x1.921fb54442dp0; /* pi / 2 to 45 significand bits, so that j * q_hi is

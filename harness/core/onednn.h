@@ -3,9 +3,9 @@
  *     kvr_onednn_limit();    before the first computation with oneDNN
  *
  * If --cpu or KVREEL_CPU selects an instruction set, oneDNN uses no instructions beyond that set.
- * Without such a selection, oneDNN uses all instructions of the CPU that its own variable
- * ONEDNN_MAX_CPU_ISA allows. The library accepts a limit only once, so a later selection changes
- * only kvreel's own kernels.
+ * Without such a selection, oneDNN uses all instructions of the CPU that its own environment
+ * variable ONEDNN_MAX_CPU_ISA allows. oneDNN accepts a limit only once, so a later selection
+ * changes only kvreel's own kernels.
  *
  *     KVR_TRY(kvr_onednn_done(kvr_dnnl_stream_wait(s), "gemm", "stream"));     onednn_guard.h */
 #ifndef KVR_CORE_ONEDNN_H
@@ -23,9 +23,9 @@ extern "C" {
  * Thread-safe. */
 void kvr_onednn_limit(void);
 
-/* Whether oneDNN computes BF16 products by instructions of this CPU, within the limits that --cpu
- * and ONEDNN_MAX_CPU_ISA set. Otherwise, oneDNN's BF16 primitives are missing or emulated. Applies
- * the limit. */
+/* Whether the CPU has BF16 instructions (AVX512-BF16) that --cpu, KVREEL_CPU and ONEDNN_MAX_CPU_ISA
+ * allow oneDNN to use. Otherwise, oneDNN's BF16 primitives are missing or emulated. Like
+ * kvr_onednn_limit(), the function sets the limit. */
 bool kvr_onednn_has_bf16(void);
 
 /* Converts a dnnl_status_t to KVR_OK, KVR_ENOMEM, KVR_EUNSUPPORTED (not implemented) or

@@ -40,7 +40,7 @@ struct kvr_opt {
     const char *help;
 };
 
-/* Each macro defines one option, a row of the table. */
+/* Each macro below defines one row of the table, for one option. */
 /* clang-format off */
 #define KVR_OPT_INT(S, f, d, lo, hi, h) \
     { #f, KVR_OPT_T_INT, offsetof(S, f), d, lo, hi, NULL, NULL, h }     /* int */

@@ -25,8 +25,8 @@ extern "C" {
 
 struct kvr_out;
 
-/* Opens the temporary file of the target `path`; a target that is a device or FIFO is opened
- * itself. */
+/* Creates the temporary file for the target `path`; if the target is a device or FIFO, opens the
+ * target instead. */
 enum kvr_status kvr_out_open(struct kvr_out **out, const char *path);
 /* Appends n bytes to the output. */
 enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n);
@@ -35,7 +35,8 @@ int kvr_out_fd(const struct kvr_out *o);
 /* Syncs the temporary file and renames it over the target. Closes the output and sets *o to NULL,
  * whether the commit succeeds or fails. */
 enum kvr_status kvr_out_commit(struct kvr_out **o);
-/* Removes the temporary file. Accepts NULL. */
+/* Closes the output without a commit, removes the temporary file and sets *o to NULL. Does nothing
+ * if *o is NULL. */
 void kvr_out_drop(struct kvr_out **o);
 /* Writes the n bytes at `p` to the file `path`: opens, writes and commits the output. */
 enum kvr_status kvr_out_save(const char *path, const void *p, size_t n);

@@ -24,9 +24,9 @@ extern "C" {
  * takes only a fraction of a second. */
 enum { KVR_REMEMBER_BYTES = 64 << 20, KVR_STAMP_LEN = 160 };
 
-/* Sets `stamp` to a text of the file's identity, size and timestamps, which changes when the file
- * is written. Returns false if there is no such file. If a timestamp is less than two seconds old,
- * *quiet becomes false, because a later write might leave the timestamps unchanged. Otherwise
+/* Sets `stamp` to a text of the file's device, inode, size and timestamps, which changes when the
+ * file is written. Returns false if there is no such file. *quiet becomes false if a timestamp is
+ * less than two seconds old, because a later write might leave this stamp unchanged. Otherwise
  * *quiet keeps its value. */
 bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet);
 
@@ -41,9 +41,9 @@ enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]
  * absolute path, or if memory is short. */
 char *kvr_cache_file(const char *name);
 
-/* Keeps the maximum of a measured quantity over all runs. If `now` exceeds the stored maximum of
- * the quantity `what` (such as "rate") for `key`, or 0 if none is stored, `now` is stored. Returns
- * the larger of `now` and the earlier maximum. `key` must not contain line feeds. */
+/* Returns the larger of `now` and the maximum that earlier calls and runs stored for `what` and
+ * `key`; stores `now` if it is larger. `what` names the measured quantity, for example "rate". If
+ * nothing is stored, the stored maximum counts as 0. `key` must not contain line feeds. */
 double kvr_best_number(const char *what, const char *key, double now);
 
 #ifdef __cplusplus

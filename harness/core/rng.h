@@ -1,13 +1,14 @@
 /* rng.h - counter-based random numbers by Philox 4x32-10 (Salmon et al., 2011).
  *
- * A random number is a function of (seed, stream, index) without hidden state. Any part of a noise
- * tensor can therefore be generated on its own, on any thread, with the same result.
+ * A random number is a function of a stream and of the number's index in the stream, without hidden
+ * state. Any part of a noise tensor can therefore be generated on its own, on any thread, with the
+ * same result.
  *
- * Element i of a stream is computed from word i % 4 of Philox block i / 4. A Box-Muller transform
- * turns words 2j and 2j + 1 into elements 2j and 2j + 1 of a stream of normally distributed
- * numbers. A stream is identified by its seed, its purpose `use`, and two numbers a and b that the
- * caller chooses, for example a frame index. The four words of a block are computed from this key
- * and counter:
+ * A stream is identified by its seed, its purpose `use` (enum kvr_rng_use), and two numbers a and b
+ * that the caller chooses, for example a frame index. Element i of a stream is computed from word i
+ * % 4 of Philox block i / 4. A Box-Muller transform turns words 2j and 2j + 1 into elements 2j and
+ * 2j + 1 of a stream of normally distributed numbers. Philox computes the four words of block
+ * number `block` from the following key and counter:
  *     key     = { low 32 bits of seed, high 32 bits of seed }
  *     counter = { low 32 bits of block, use << 24 | bits 32..55 of block, a, b } */
 #ifndef KVR_CORE_RNG_H
@@ -39,9 +40,9 @@ enum kvr_rng_use {
     KVR_RNG_KEEP = 10
 };
 
-/* Writes the n elements of the stream (seed, use, a, b) from index `first` on to dst, as standard
- * normal values. The values are computed by a Box-Muller transform in double precision and
- * rounded to float (normal_pair.h). */
+/* Writes n elements of the stream (seed, use, a, b), starting at index `first`, to dst as standard
+ * normal values. The values are computed by a Box-Muller transform in double precision and rounded
+ * to float (normal_pair.h). */
 void kvr_normal(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
                 uint64_t first);
 /* Like kvr_normal, but with values that are uniform in [0,1) and multiples of 2^-24. */

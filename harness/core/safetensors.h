@@ -10,11 +10,11 @@
  * A file has 8 bytes of little-endian header length N, then N bytes of JSON {"name": {"dtype",
  * "shape", "data_offsets": [begin, end)}, "__metadata__": {str: str}}, then the data. The reader
  * refuses a file whose header is truncated, longer than 100 MB, or not a JSON object. Duplicate
- * tensor names and unknown dtypes are refused, while unknown keys of a tensor are ignored. Messages
- * name the file and the tensor. Shapes must not have negative, fractional or overflowing extents,
- * or more than KVR_MAX_DIMS dimensions. The data of all tensors must fill the rest of the file
- * without overlaps, holes or trailing bytes. The length of a tensor's data must match the tensor's
- * shape and dtype. */
+ * tensor names and unknown dtypes are refused, while unknown keys of a tensor are ignored. Shapes
+ * must not have negative, fractional or overflowing extents, or more than KVR_MAX_DIMS dimensions.
+ * The data of all tensors must fill the rest of the file without overlaps, holes or trailing bytes.
+ * The length of a tensor's data must match the tensor's shape and dtype. Error messages name the
+ * file and the tensor. */
 #ifndef KVR_CORE_SAFETENSORS_H
 #define KVR_CORE_SAFETENSORS_H
 
@@ -61,8 +61,8 @@ enum kvr_status kvr_st_view_shaped(const struct kvr_st *f, const char *name, int
 
 /* Writes all tensors to a temporary file, syncs this file and renames it to `path`. `metadata` is
  * NULL or a list of alternating keys and values, terminated by NULL. After a failure `path` is
- * unchanged. Tensors of wider types come first in the file; otherwise the tensors keep their
- * order. */
+ * unchanged. To align the data, the file has the tensors in order of decreasing element size;
+ * tensors of equal element size keep their order in `items`. */
 struct kvr_st_item {
     const char *name;
     struct kvr_tensor t;
