@@ -66,8 +66,8 @@ enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, in
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);
-/* Checks that the value of --window, in frames, is 0 (all frames), negative (the model's default)
- * or at least one chunk. */
+/* Checks that the value of --window, in latent frames, is 0 (all frames), negative (the model's
+ * default) or at least one chunk. */
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
 
 /* Parses the value of --budget ("90s", "30m", "2h", "90") into seconds. If `text` is NULL, *seconds

@@ -40,9 +40,9 @@ enum kvr_status kvr_wan_input_open(struct kvr_wan_input *in, const struct kvr_wa
                                    const char *dir);
 void kvr_wan_input_close(struct kvr_wan_input *in); /* accepts {0} */
 
-/* Checks, without reading weights, that the model can generate a video, starting from `image` if
- * that is not NULL. KVR_EUNSUPPORTED: the latents are not RGB and `dir` has no decoder. KVR_EINVAL:
- * the image does not have the video's size. */
+/* Checks, without reading weights, that the model in the folder `dir` can generate a video,
+ * starting from the file `image` if that is not NULL. KVR_EUNSUPPORTED: the latents are not RGB and
+ * `dir` has no decoder. KVR_EINVAL: the image does not have the video's size. */
 enum kvr_status kvr_wan_check(const struct kvr_model_config *c, const char *dir, const char *image);
 
 #endif

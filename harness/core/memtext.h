@@ -6,7 +6,7 @@
  *     if (!kvr_text_close(to, &text))
  *         return kvr_fail(KVR_ENOMEM, ...);
  *
- * Replaces open_memstream(). When memory is short, glibc's open_memstream() drops output and
+ * Replaces open_memstream(). When memory is short, glibc's open_memstream() drops some output and
  * continues with later output, and neither ferror() nor fclose() reports the loss. */
 #ifndef KVR_CORE_MEMTEXT_H
 #define KVR_CORE_MEMTEXT_H

@@ -27,10 +27,11 @@
 extern "C" {
 #endif
 
-/* Natural logarithm of v 2^-33, for odd v below 2^33. With v = 2^k m, m in [sqrt(1/2), sqrt(2)) and
- * s = (m - 1) / (m + 1), ln m = 2 atanh(s) = 2 s (1 + s^2 / 3 + s^4 / 5 + ...), where |s| <=
- * 0.1716. The first omitted term of the series in parentheses is below 2e-20. The numbers m - 1 and
- * m + 1 are exact in double precision, since m has at most 33 significand bits. */
+/* Natural logarithm of v 2^-33, for odd v below 2^33. For v = 2 u0 + 1, this is the logarithm of
+ * (u0 + 1/2) 2^-32. With v = 2^k m, m in [sqrt(1/2), sqrt(2)) and s = (m - 1) / (m + 1), ln m = 2
+ * atanh(s) = 2 s (1 + s^2 / 3 + s^4 / 5 + ...), where |s| <= 0.1716. The first omitted term of the
+ * series in parentheses is below 2e-20. The numbers m - 1 and m + 1 are exact in double precision,
+ * since m has at most 33 significand bits. */
 KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
 {
     const double ln2_hi = 0x1.62e42fefa38p-1; /* ln 2 to 42 significand bits, so that its product

@@ -6,9 +6,10 @@
  *
  * The file is $XDG_CACHE_HOME/kvreel/remembered, where XDG_CACHE_HOME defaults to ~/.cache. The
  * file has one line of text per result and may be deleted at any time. The hash of a file of at
- * least KVR_REMEMBER_BYTES is stored under the file's device, inode, size, modification time and
- * change time. The hash of a file modified less than two seconds ago is not stored, because a later
- * write within the same clock tick would leave the file's timestamps unchanged. */
+ * least KVR_REMEMBER_BYTES bytes is stored; its lookup key is the file's device, inode, size,
+ * modification time and change time. The hash of a file modified less than two seconds ago is not
+ * stored, because a later write within the same clock tick would leave the file's timestamps
+ * unchanged. */
 #ifndef KVR_CORE_REMEMBER_H
 #define KVR_CORE_REMEMBER_H
 
@@ -32,8 +33,8 @@ bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet);
 
 /* Like kvr_sha256_file, but returns the stored hash if there is one, and stores a computed hash. */
 enum kvr_status kvr_file_sha256(const char *path, char hex[KVR_SHA256_HEX]);
-/* Sets hex to the hash of the file if the hash is stored or the file is small. If a large file's
- * hash is not stored, hex becomes an empty string and the status is KVR_OK. */
+/* Sets hex to the hash of the file if the hash is stored or the file is smaller than
+ * KVR_REMEMBER_BYTES. Otherwise hex becomes an empty string and the status is KVR_OK. */
 enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]);
 
 /* Path of the file `name` in the folder $XDG_CACHE_HOME/kvreel (default ~/.cache/kvreel), allocated

@@ -55,7 +55,7 @@ enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr
  * gives the actual and the required shape. */
 enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int n_dims,
                                   const int64_t *shape, struct kvr_tensor *out);
-/* Like kvr_st_view, with the check of a required shape. */
+/* Like kvr_st_view, with a check of the shape as in kvr_st_get_shaped. */
 enum kvr_status kvr_st_view_shaped(const struct kvr_st *f, const char *name, int n_dims,
                                    const int64_t *shape, struct kvr_tensor *out);
 
