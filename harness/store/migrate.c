@@ -189,8 +189,8 @@ static enum kvr_status rebuild(struct kvr_store *s, int64_t from)
 
     KVR_TRY(has_table(s->db, s->path, "seal", &sealed));
     KVR_TRY(drop_views(s));
-    KVR_TRY(
-        kvr_sql_exec(s, "ALTER TABLE cell RENAME TO cell_before", "migrating the table of cells"));
+    KVR_TRY(kvr_sql_exec(s, "ALTER TABLE cell RENAME TO cell_before",
+                         "migrating the table `cell` to this version"));
     KVR_TRY(kvr_sql_create_cell(s->db, s->path, "cell"));
     KVR_TRY(kvr_sql_copy_cells(s->db, s->path, "main", "cell_before", "main"));
     KVR_TRY(kvr_sql_exec(s,
@@ -198,7 +198,7 @@ static enum kvr_status rebuild(struct kvr_store *s, int64_t from)
                          "reason LIKE 'excluded: %'",
                          "migrating the excluded cells"));
     KVR_TRY(kvr_sql_exec(s, "DROP TABLE cell_before; DROP TABLE IF EXISTS metric_about",
-                         "migrating the table of cells"));
+                         "migrating the table `cell` to this version"));
     if (sealed)
         KVR_TRY(kvr_sql_exec(s, "ALTER TABLE seal RENAME TO seal_before",
                              "migrating the table of checksums"));
@@ -213,7 +213,7 @@ static enum kvr_status rebuild(struct kvr_store *s, int64_t from)
     KVR_TRY(kvr_sql_create_views(s->db, s->path, false));
     KVR_TRY(kvr_checksum_add_missing(s, from));
     sqlite3_snprintf(sizeof version, version, "PRAGMA user_version = %d", KVR_STORE_VERSION);
-    return kvr_sql_exec(s, version, "migrating the table of cells");
+    return kvr_sql_exec(s, version, "migrating the table `cell` to this version");
 }
 
 /* Migrates the tables from schema `version`. With legacy_alter_table, renaming `cell` does not
@@ -228,11 +228,11 @@ enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version)
     KVR_TRY(kvr_sql_copy_database(s->db, s->copy));
     KVR_TRY(kvr_sql_exec(s, "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON",
                          "migrating the database"));
-    st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "migrating the table of cells");
+    st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "migrating the table `cell` to this version");
     if (st == KVR_OK)
         st = rebuild(s, version);
     if (st == KVR_OK)
-        st = kvr_sql_exec(s, "COMMIT", "migrating the table of cells");
+        st = kvr_sql_exec(s, "COMMIT", "migrating the table `cell` to this version");
     if (!sqlite3_get_autocommit(s->db))
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     if (st != KVR_OK)
