@@ -151,7 +151,7 @@ static inline int group_tokens(const struct kvr_cross *c)
     return QUERIES * (n_fit < GROUP ? n_fit : GROUP);
 }
 
-/* Computes cross-attention of m tokens in head h. */
+/* Computes cross-attention of m query tokens in head h. */
 static inline void attend_group(int m, const struct kvr_cross *c, int h, int d, const float *q,
                                 float *out)
 {

@@ -14,8 +14,8 @@
  * F32. The maximum bounds the size of buffers on the stack. */
 enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
 
-/* Whether cross-attention of `c` runs in BF16, that is, layers compute in BF16, the CPU has AMX,
- * and head_dim is 16 to 256. */
+/* Whether cross-attention over the prompt `c` runs in BF16, that is, layers compute in BF16, the
+ * CPU has AMX, and head_dim is 16 to 256. */
 bool kvr_cross_tiles(const struct kvr_cross *c);
 
 /* Packs k, v [n_keys, H*D] into c as BF16 panels, which have the layout of an AMX operand
@@ -23,7 +23,7 @@ bool kvr_cross_tiles(const struct kvr_cross *c);
  * values of each head are split into tiles of KVR_ATTEND_TILE tokens, and each tile is packed into
  * panels. */
 void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
-/* Like cross_attend of struct kvr_ops, for a prompt packed by kvr_cross_bf16_pack. */
+/* Computes the same as cross_attend of struct kvr_ops; kvr_cross_bf16_pack must have packed `c`. */
 void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,
                            float *out);
 /* Number of floats to allocate for c->k and c->v in the BF16 layout. */

@@ -28,8 +28,8 @@ void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_
 /* The BF16 functions read and write BF16 rows with an even number of elements. The BF16 functions
  * compute in F32 and round the result once. Norms with an argument `before` first add this residual
  * to x in place, like kvr_add_bf16_cuda(), and then write the normalized x to y [N,columns]. The
- * function kvr_rms_rope_bf16_cuda() processes two tensors: it computes y[i] from x[i] with the
- * weights w[i]. */
+ * function kvr_rms_rope_bf16_cuda() applies RMSNorm and RoPE to queries and to keys: it computes
+ * y[i] from x[i] with the RMSNorm weights w[i], i = 0 and 1. */
 void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                                  const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                  const float *scale, int64_t stride, double eps, kvr_bf16 *y,

@@ -105,7 +105,8 @@ INLINE void store_rounded(float *p, doubles v)
 #endif
 #endif
 
-/* at_least returns max(x, bound), at_most returns min(x, bound); a NaN in x stays NaN. */
+/* The function at_least() returns max(x, bound), and at_most() returns min(x, bound). A NaN in x
+ * stays NaN. */
 #if KVR_ISA_AVX512
 INLINE vec at_least(vec x, vec bound)
 {
@@ -143,9 +144,9 @@ INLINE vec at_most(vec x, vec bound)
 }
 #endif
 
-/* Computes e^x with an error of about 2 ulp, as 2^n times a polynomial of degree 6 on [-ln2/2,
- * ln2/2]. The argument x is clamped to +-87, so that the result is never subnormal; NaN
- * propagates. */
+/* Computes e^x with an error of about 2 ulp, as 2^n p(x - n ln2), where n is x / ln2 rounded to an
+ * integer and p is a polynomial of degree 6. The argument x is clamped to +-87, so that the result
+ * is never subnormal; NaN propagates. */
 INLINE vec exp_fast(vec x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding this constant to a float below 2^22 in

@@ -12,7 +12,7 @@ struct kvr_reuse {
     double threshold;
     int warmup, n_steps; /* warmup: number of first steps of each chunk that are never skipped;
                           * n_steps: number of denoising steps per chunk */
-    int64_t n;           /* number of activations of a chunk: tokens times width */
+    int64_t n;           /* number of activations of a chunk: its tokens times the model's dim */
     struct kvr_dev *dev;
     const struct kvr_ops *ops;
     struct kvr_buf buf;
@@ -22,10 +22,11 @@ struct kvr_reuse {
                       * not skipped */
     double sum;      /* sum of the relative L1 changes of the transformer blocks' input since the
                       * last step that was not skipped */
-    /* Numbers of compared and skipped steps of the rollout. */
+    /* Numbers of steps of the rollout whose input was compared with the previous step's input, and
+     * of skipped steps. */
     int64_t n_compared, n_skipped;
     double total; /* sum of the relative L1 changes of the transformer blocks' input over all steps
-                   * that were compared with an earlier step */
+                   * of the rollout that were compared with the previous step */
 };
 
 enum kvr_status kvr_reuse_open(struct kvr_reuse *r, struct kvr_dev *dev, double threshold,
@@ -37,8 +38,8 @@ void kvr_reuse_close(struct kvr_reuse *r);
  * blocks. The call synchronizes the device, because the host makes the decision. */
 enum kvr_status kvr_reuse_skip(struct kvr_reuse *r, const struct kvr_pass *pass, float *x,
                                bool *skip);
-/* Stores the residual of a step that was not skipped; x [n] is the output of the transformer
- * blocks. */
+/* After a step that was not skipped, stores the residual x - before, where x [n] is the output of
+ * the transformer blocks and `before` their input. */
 void kvr_reuse_keep(struct kvr_reuse *r, const struct kvr_pass *pass, const float *x);
 
 #endif

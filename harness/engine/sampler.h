@@ -4,13 +4,13 @@
  * (1 - sigma') x0 + sigma' eps with the next step's noise level sigma' and fresh noise eps. With
  * UniPC (unipc.h), the next x is instead computed without noise. After the last step, the
  * cache-update pass writes the chunk's keys and values to the KV cache. This pass is a forward on
- * the denoised x0 at the context timestep. If last_step is set, the forward of the last denoising
- * step writes these keys and values instead.
+ * the denoised x0 at the model's `context_timestep`, normally 0. If last_step is set, the forward
+ * of the last denoising step writes these keys and values instead.
  *
  * If the sampler re-noises, the schedule selects the steps' noise levels from a table of 1000 noise
  * levels. The default table with shift s has u_i = 1 - i/1000, sigma_i = s u_i / (1 + (s-1) u_i)
- * and timestep_i = 1000 sigma_i. The other table has u_i = 0.999 (1 - i/1000). The file
- * schedules.def lists the schedules.
+ * and timestep_i = 1000 sigma_i. For the schedule lightx2v, u_i is 0.999 (1 - i/1000) instead, and
+ * timestep_i is truncated to an integer. The file schedules.def lists the schedules.
  *
  * Hooks and noise functions receive pointers to host memory, and `latents` is host memory. */
 #ifndef KVR_ENGINE_SAMPLER_H

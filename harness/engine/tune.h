@@ -27,8 +27,8 @@
 enum {
     KVR_TUNE_WHAT = 96,
     KVR_TUNE_OWN = -1
-}; /* a choice is an algorithm's rank in cuBLASLt's heuristic, from 0, or KVR_TUNE_OWN for kvreel's
-    * own kernel */
+}; /* A choice is an index into the list of algorithms that cuBLASLt's heuristic returns, or
+    * KVR_TUNE_OWN for kvreel's own kernel. */
 
 struct kvr_tune;
 
@@ -42,8 +42,8 @@ void kvr_tune_close(struct kvr_tune **t); /* accepts NULL */
  * been measured. `what` must not contain a line feed or "=", and must be shorter than
  * KVR_TUNE_WHAT. */
 bool kvr_tune_find(const struct kvr_tune *t, const char *what, int *choice);
-/* Stores the kernel chosen for GEMM shape `what`, with its time `us`, in memory and in the
- * autotuning file. */
+/* Stores the kernel chosen for GEMM shape `what`, and its time `us` in microseconds, in memory and
+ * in the autotuning file. */
 enum kvr_status kvr_tune_keep(struct kvr_tune *t, const char *what, int choice, double us);
 /* Returns a text with the path of the autotuning file, the number of GEMM shapes read from the
  * file, and the number measured by this process. The string belongs to `t` and is valid until the

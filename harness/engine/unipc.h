@@ -11,9 +11,10 @@
  *
  * Let m be the predicted x0, alpha = 1 - sigma and lambda = log alpha - log sigma. Every step is
  * exact if m is constant in lambda. The corrector of order 2 is also exact if m is a polynomial of
- * degree 2 in lambda; the predictor of order 2 is exact only for constant m. Each step is a
- * weighted sum of samples and predictions. The weights are the results of kvr_unipc_predict and
- * kvr_unipc_correct, and the caller computes the sum. */
+ * degree 2 in lambda. The predictor of order 2 is exact only for constant m, because UniPC fixes
+ * the coefficient of its second-order term at 1/2 instead of solving for it. Each step is a weighted
+ * sum of samples and predictions. The weights are the results of kvr_unipc_predict and kvr_unipc_correct,
+ * and the caller computes the sum. */
 #ifndef KVR_ENGINE_UNIPC_H
 #define KVR_ENGINE_UNIPC_H
 

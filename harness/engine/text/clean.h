@@ -14,8 +14,8 @@
  * normalization form C. After all repairs, HTML character references are decoded two more times.
  * Finally, each run of white space becomes one space, and white space at both ends is removed.
  *
- * Python's ftfy also repairs lines that were garbled by other code pages, and lines that are
- * garbled only in part; clean.c leaves such lines unchanged. */
+ * Python's ftfy also repairs lines that were garbled by code pages other than Latin-1 and
+ * Windows-1252, and lines that are garbled only in part; clean.c leaves such lines unchanged. */
 #ifndef KVR_TEXT_CLEAN_H
 #define KVR_TEXT_CLEAN_H
 

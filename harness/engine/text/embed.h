@@ -34,14 +34,14 @@ struct kvr_embed_job {
 };
 
 struct kvr_embed_report {
-    int dim, longest, n_cut; /* n_cut: number of texts that have max_tokens tokens, truncated or
-                              * not */
+    int dim, longest, n_cut; /* n_cut: number of texts with max_tokens tokens, that is, texts that
+                              * were truncated or have exactly this length */
     int64_t n_tokens;
 };
 
-/* Encodes all prompts of the job and writes the pack `out`. Peak memory is that of encoding about
- * 2048 tokens in one batch, plus the size of the pack. Embeddings computed on different devices
- * differ in the last bits. */
+/* Encodes all prompts of the job and writes the pack `out`. The peak memory is what encoding about
+ * 2048 tokens in one batch needs, plus the size of the pack. Embeddings computed on different
+ * devices differ in the last bits. */
 enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
                           struct kvr_embed_report *report);
 

@@ -1,4 +1,4 @@
-/* umt5.c - the umT5 text encoder. It reads one weight matrix at a time. A matrix of the full-size
+/* umt5.c - the UMT5 text encoder. It reads one weight matrix at a time. A matrix of the full-size
  * encoder takes 168 MB in F32, and its packed copy, or its copy on the device, another 168 MB. */
 #include "harness/engine/text/umt5.h"
 

@@ -1,4 +1,4 @@
-/* umt5.h - computes UMT5, Wan's text encoder.
+/* umt5.h - runs UMT5, Wan's text encoder.
  *
  *     struct kvr_umt5 *e;
  *     KVR_TRY(kvr_umt5_open(&e, dev, "models_t5_umt5-xxl-enc-bf16.pth"));
@@ -15,9 +15,10 @@
  * Padding tokens are masked in the original model and do not affect other tokens, so they are not
  * computed.
  *
- * Weights, of any floating-point type, are read from the mapped file one matrix at a time. All
- * texts of a call are multiplied by one matrix before the next matrix is read, so that only one
- * matrix is in device memory. Accumulation is F32. CUDA and CPU results differ by rounding. */
+ * Weights, of any floating-point type, are read from the mapped file one matrix at a time. The
+ * activations of all texts of a call are multiplied by one weight matrix before the next one is
+ * read, so that only one weight matrix is in device memory. Accumulation is F32. CUDA and CPU
+ * results differ by rounding. */
 #ifndef KVR_TEXT_UMT5_H
 #define KVR_TEXT_UMT5_H
 
@@ -49,9 +50,10 @@ struct kvr_umt5_text {
 enum kvr_status kvr_umt5_encode(struct kvr_umt5 *e, const struct kvr_umt5_text *texts, int n_texts,
                                 float *out);
 
-/* Returns the peak memory in bytes of one call that encodes n_tokens tokens, whose longest text has
- * `longest` tokens. The peak does not include the mapped weight file. On CUDA, the peak is the
- * larger of host and device memory, without the GEMM library's workspace. */
+/* Returns the peak memory in bytes of one kvr_umt5_encode() call. The texts of the call have
+ * n_tokens tokens in total, and the longest text has `longest` tokens. The peak does not include
+ * the mapped weight file. On CUDA, the peak is the larger of host and device memory, without the
+ * GEMM library's workspace. */
 size_t kvr_umt5_bytes(const struct kvr_umt5_sizes *s, int64_t n_tokens, int longest, int threads);
 
 /* kvr_umt5_tap() installs a callback for tests, which receives intermediate tensors [tokens, ...]

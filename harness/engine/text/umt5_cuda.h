@@ -1,4 +1,4 @@
-/* umt5_cuda.h - kernels of the umT5 text encoder on a CUDA stream. The shapes are those of
+/* umt5_cuda.h - kernels of the UMT5 text encoder on a CUDA stream. The shapes are those of
  * umt5_ops.h.
  *
  * Results are deterministic. CPU and GPU results differ by rounding, because the CPU and the GPU

@@ -23,9 +23,10 @@ enum { KVR_UMT5_MAX_HEAD_DIM = 256 }; /* maximum head_dim of kvr_umt5_ops_cuda *
  * product q[i] k[j] plus the bias of relative position j - i, bias[head][j - i + span - 1]. */
 struct kvr_umt5_heads {
     const float *q, *k, *v; /* [n, H*D] */
-    const float *bias; /* [H, 2 span - 1]: relative positions 1 - span to span - 1; span >= n */
-    float *scores;     /* scratch for scores [threads, n] on the CPU; unused on CUDA */
-    float *out;        /* result [n, H*D], which must not overlap an input */
+    /* [H, 2 span - 1]: score biases of relative positions 1 - span to span - 1, with span >= n */
+    const float *bias;
+    float *scores; /* scratch for scores [threads, n] on the CPU; unused on CUDA */
+    float *out;    /* result [n, H*D], which must not overlap an input */
     int n, n_heads, head_dim, span;
 };
 

@@ -38,8 +38,8 @@ int kvr_utf8_write(uint32_t c, char to[4]); /* returns the length of the UTF-8 t
 /* Converts the text to Unicode's normalization form C, in which combining characters are
  * composed. */
 enum kvr_status kvr_points_compose(struct kvr_points *p);
-/* Appends character c. A fullwidth or halfwidth character (U+3000, U+FF01..U+FFEF) is replaced by
- * its NFKC form, such as U+FF21 by "A". */
+/* Appends character c, or, if c is a fullwidth or halfwidth character (U+3000, U+FF01..U+FFEF), the
+ * NFKC form of c, such as "A" for U+FF21. */
 enum kvr_status kvr_points_add_usual(struct kvr_points *p, uint32_t c);
 /* Whether Python's str.isspace classifies the character as white space. */
 bool kvr_is_space(uint32_t c);

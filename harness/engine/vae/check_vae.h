@@ -20,8 +20,8 @@
 #include "harness/engine/check.h"
 
 /* Appends the decoder's comparisons to the report. If the folder `dir` has no
- * vae_golden.safetensors, nothing is appended. If `dir` has that file but no decoder, a note is
- * appended. */
+ * vae_golden.safetensors, nothing is appended. If `dir` has that file but no file with the
+ * decoder's weights, a note is appended. */
 enum kvr_status kvr_check_vae(struct kvr_check_report *r, const char *dir,
                               const struct kvr_check_how *how);
 

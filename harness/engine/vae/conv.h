@@ -14,12 +14,13 @@
  * Zero padding preserves height and width. If `up` is 2, height and width of the input are first
  * doubled by nearest-neighbour upsampling.
  *
- * Input frames and y have the element type of the context. In a BF16 context, weights and bias are
- * rounded to BF16 too; accumulation is F32, and each result is rounded once.
+ * The input frames and the output frame y have the element type of the context. In a BF16 context,
+ * weights and bias are rounded to BF16 too; accumulation is F32, and each result is rounded once.
  *
- * Input frames and y are in memory of the context's device. On CUDA, calls are asynchronous. On the
- * CPU, the strip size does not depend on the number of threads, and a single-threaded primitive
- * computes each strip. The result y therefore does not depend on the number of threads. */
+ * The input frames and y are in the memory of the device `dev` of the context. On CUDA, calls are
+ * asynchronous. On the CPU, the strip size does not depend on the number of threads, and a
+ * single-threaded oneDNN primitive computes each strip. The result y therefore does not depend on
+ * the number of threads. */
 #ifndef KVR_VAE_CONV_H
 #define KVR_VAE_CONV_H
 
@@ -54,8 +55,8 @@ static inline int kvr_conv_frames_copy(const struct kvr_conv_shape *s,
     return first;
 }
 
-struct kvr_conv_context; /* state shared by convolutions, such as the library's handle and each
-                          * thread's scratch */
+struct kvr_conv_context; /* state shared by convolutions, such as the cuDNN handle, or the scratch
+                          * memory of each CPU thread */
 struct kvr_conv;
 
 /* type: KVR_F32 or KVR_BF16 */
@@ -76,7 +77,7 @@ enum kvr_status kvr_conv_open(struct kvr_conv **out, struct kvr_conv_context *co
                               const float *bias);
 void kvr_conv_close(struct kvr_conv **c);
 
-/* Computes y [height, width, out] from frames [taps], oldest frame first. */
+/* Convolves the input frames [taps], oldest first, and writes y [height, width, out]. */
 enum kvr_status kvr_conv_run(struct kvr_conv *c, const struct kvr_conv_frame *frames, void *y);
 
 #endif

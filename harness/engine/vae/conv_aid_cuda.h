@@ -18,8 +18,8 @@ void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pix
                         const float *bias, void *y);
 /* Upsamples the input frames of convolution c by the factor c.up, and copies their image rows
  * [first, first + rows) to out [rows, c.width, taps, c.in]. Image rows outside [0, c.height) and
- * frames that are NULL become zeros. `taps` is the number of frames: 1 for F32, whose frames are
- * convolved one by one, or c.taps for BF16. */
+ * frames that are NULL become zeros. `taps` is the number of frames to copy: c.taps in BF16, or 1
+ * in F32, where a separate cuDNN call convolves each frame. */
 void kvr_frame_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
                          int taps, const struct kvr_conv_frame *frames, int first, int rows,
                          void *out);
