@@ -10,8 +10,8 @@
 
 #include "harness/engine/ops.h"
 
-/* Minimum and maximum head_dim in BF16. Cross-attention of narrower and wider heads is computed in
- * F32. The maximum bounds the size of buffers on the stack. */
+/* Minimum and maximum head_dim of the BF16 kernels. Cross-attention of narrower and wider heads is
+ * computed in F32. The maximum bounds the size of buffers on the stack. */
 enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
 
 /* Whether cross-attention over the prompt `c` runs in BF16, that is, layers compute in BF16, the

@@ -25,11 +25,11 @@ void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
 /* kvr_rms_rope_cuda() is bit-identical to kvr_rms_norm_cuda() followed by kvr_rope_cuda(). */
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x);
-/* The BF16 functions read and write BF16 rows with an even number of elements. The BF16 functions
- * compute in F32 and round the result once. Norms with an argument `before` first add this residual
- * to x in place, like kvr_add_bf16_cuda(), and then write the normalized x to y [N,columns]. The
- * function kvr_rms_rope_bf16_cuda() applies RMSNorm and RoPE to queries and to keys: it computes
- * y[i] from x[i] with the RMSNorm weights w[i], i = 0 and 1. */
+/* The functions named _bf16 read and write BF16 rows with an even number of elements. They compute
+ * in F32 and round the result once. Norms with an argument `before` first add this residual to x in
+ * place, like kvr_add_bf16_cuda(), and then write the normalized x to y [N,columns]. The function
+ * kvr_rms_rope_bf16_cuda() applies RMSNorm and RoPE to queries and to keys: it computes y[i] from
+ * x[i] with the RMSNorm weights w[i], i = 0 and 1. */
 void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                                  const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                  const float *scale, int64_t stride, double eps, kvr_bf16 *y,

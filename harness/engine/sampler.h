@@ -34,10 +34,10 @@ struct kvr_schedule {
 void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c);
 /* Rounds the timesteps to BF16, for a network that computes in BF16. */
 void kvr_schedule_round(struct kvr_schedule *s);
-/* Returns table_sigma of the entry whose table_timestep is nearest to t, or of the first such entry
+/* Returns the sigma of the table entry whose timestep is nearest to t, or of the first such entry
  * if several are equally near. */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
-/* Returns the index in table_sigma of the value that kvr_schedule_sigma returns. */
+/* Returns the index of the table entry whose sigma kvr_schedule_sigma returns. */
 int kvr_schedule_index(const struct kvr_schedule *s, float t);
 
 /* Selects what happens to the KV cache when the prompt changes. KEEP leaves the KV cache unchanged.
@@ -46,13 +46,13 @@ int kvr_schedule_index(const struct kvr_schedule *s, float t);
 enum kvr_on_switch { KVR_SWITCH_KEEP, KVR_SWITCH_RECACHE, KVR_SWITCH_RESET, KVR_N_SWITCHES };
 extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL */
 
-/* A shot is a run of chunks that share a prompt. A cut is the first chunk of every shot but the
- * first. */
+/* A shot is a run of consecutive chunks that share a prompt. A cut is the first chunk of the second
+ * or a later shot. */
 struct kvr_shots {
-    const int *of_chunk; /* [chunks]: index of each chunk's shot; 0 for chunk 0, and for every other
-                          * chunk the previous chunk's index or 1 more; NULL: one shot */
-    double offset;       /* number of frames by which each cut shifts the time positions of all
-                          * chunks from the cut on */
+    const int *of_chunk; /* [chunks]: shot index of each chunk; chunk 0 has index 0, and the index
+                          * grows by 0 or 1 from chunk to chunk; NULL: one shot */
+    double offset;       /* number of latent frames that each cut adds to the RoPE time positions of
+                          * its own chunk and of all later chunks */
     enum kvr_on_switch on_switch;
     int sink_frames; /* number of sink frames that a reset retains */
 };

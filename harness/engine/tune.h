@@ -12,11 +12,11 @@
  * The autotuning file is a text file in kvreel's cache folder. The first line of the autotuning
  * file names the GPU, driver, library and program version. Every other line, "WHAT = CHOICE
  * MICROSECONDS", has a GEMM shape, the number of the chosen kernel, and that kernel's time in
- * microseconds. If the first line names another GPU, driver or version, or another line is
- * malformed, the file is replaced and all GEMMs are measured again. The text of kvr_tune_words()
- * then includes the reason for the replacement. If the autotuning file cannot be written, the
- * measured choices are used by this process only. Several processes may append to the same
- * autotuning file. */
+ * microseconds. If the first line names another GPU, driver, library or program version, or another
+ * line is malformed, the file is replaced and all GEMMs are measured again. The text of
+ * kvr_tune_words() then includes the reason for the replacement. If the autotuning file cannot be
+ * written, the measured choices are used by this process only. Several processes may append to the
+ * same autotuning file. */
 #ifndef KVR_ENGINE_TUNE_H
 #define KVR_ENGINE_TUNE_H
 

@@ -12,9 +12,9 @@
  * Let m be the predicted x0, alpha = 1 - sigma and lambda = log alpha - log sigma. Every step is
  * exact if m is constant in lambda. The corrector of order 2 is also exact if m is a polynomial of
  * degree 2 in lambda. The predictor of order 2 is exact only for constant m, because UniPC fixes
- * the coefficient of its second-order term at 1/2 instead of solving for it. Each step is a weighted
- * sum of samples and predictions. The weights are the results of kvr_unipc_predict and kvr_unipc_correct,
- * and the caller computes the sum. */
+ * the coefficient of its second-order term at 1/2 instead of solving for it. Each step is a
+ * weighted sum of samples and predictions. The weights are the results of kvr_unipc_predict and
+ * kvr_unipc_correct, and the caller computes the sum. */
 #ifndef KVR_ENGINE_UNIPC_H
 #define KVR_ENGINE_UNIPC_H
 
@@ -26,8 +26,8 @@ struct kvr_unipc {
     double sigma[KVR_MAX_STEPS + 1]; /* sigma[n_steps] is 0 */
 };
 
-/* Sets sigma_i = s b_i / (1 + (s - 1) b_i) with b_i = 0.999 (1 - i / n), shift s and n steps. The
- * factor 0.999 is the largest sigma of the training schedule before the shift. */
+/* Sets sigma_i = s b_i / (1 + (s - 1) b_i), where b_i = 0.999 (1 - i / n), for each step i of n and
+ * shift s. The factor 0.999 is the largest sigma of the training schedule before the shift. */
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift);
 
 /* Weights of the sample and of the predictions of one solver step; unused weights are 0. */

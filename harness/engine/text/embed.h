@@ -21,8 +21,8 @@ struct kvr_embed_prompt {
 };
 
 struct kvr_embed_job {
-    const char *encoder, *tokenizer; /* paths of the encoder file and of the tokenizer, which is
-                                      * spiece.model or its folder */
+    const char *encoder, *tokenizer; /* path of the encoder's weight file, and path of the
+                                      * tokenizer's spiece.model or of its folder */
     const char *device;              /* name of the encoder's device (device/names.h) */
     int max_tokens;                  /* maximum number of tokens per text, including the end token;
                                       * longer texts are truncated */

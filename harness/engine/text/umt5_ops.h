@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { KVR_UMT5_MAX_HEAD_DIM = 256 }; /* maximum head_dim of kvr_umt5_ops_cuda */
+enum { KVR_UMT5_MAX_HEAD_DIM = 256 }; /* max_head_dim of kvr_umt5_ops_cuda */
 
 /* Attention of one text of n tokens. In each head, the score of query i and key j is the dot
  * product q[i] k[j] plus the bias of relative position j - i, bias[head][j - i + span - 1]. */
@@ -39,7 +39,7 @@ struct kvr_umt5_ops {
     void (*attend)(struct kvr_dev *dev, const struct kvr_umt5_heads *a);
     void (*multiply)(struct kvr_dev *dev, int64_t n, const float *y, float *x); /* x *= y */
 
-    int max_head_dim; /* largest head_dim of attend; 0: unlimited */
+    int max_head_dim; /* largest head_dim that `attend` supports; 0: unlimited */
 };
 extern const struct kvr_umt5_ops kvr_umt5_ops_cpu, kvr_umt5_ops_cuda;
 const struct kvr_umt5_ops *kvr_umt5_ops_of(const struct kvr_dev *dev);
