@@ -31,12 +31,13 @@ struct kvr_sha256 {
 enum kvr_status kvr_sha256_open(struct kvr_sha256 *h);
 /* Adds n bytes of content to the hash. */
 enum kvr_status kvr_sha256_add(struct kvr_sha256 *h, const void *p, size_t n);
-/* Ends the hash and writes it to hex, or only discards the hash state if hex is NULL. */
+/* Finishes the hash and writes it to `hex`. If `hex` is NULL, the function does nothing. */
 enum kvr_status kvr_sha256_close(struct kvr_sha256 *h, char hex[KVR_SHA256_HEX]);
 
 /* Writes the hash of n bytes in memory to hex. */
 enum kvr_status kvr_sha256_hex(const void *p, size_t n, char hex[KVR_SHA256_HEX]);
-/* Hash of a file. The messages of KVR_ENOTFOUND and KVR_EIO name the file. */
+/* Writes the hash of a file's content to hex. The messages of KVR_ENOTFOUND and KVR_EIO name the
+ * file. */
 enum kvr_status kvr_sha256_file(const char *path, char hex[KVR_SHA256_HEX]);
 
 #ifdef __cplusplus

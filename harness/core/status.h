@@ -15,15 +15,16 @@ extern "C" {
 enum kvr_status {
     KVR_OK = 0,
     KVR_EINVAL,       /* wrong usage or configuration; the program exits with code 2 */
-    KVR_ENOMEM,       /* out of host or device memory, or an allocation failed because of
-                       * kvr_mem_set_limit() or kvr_mem_fail_after() */
+    KVR_ENOMEM,       /* an allocation failed: no host or device memory is left, the limit of
+                       * kvr_mem_set_limit() is reached, or kvr_mem_fail_after() injected it */
     KVR_EIO,          /* a read, write or open has failed */
-    KVR_EFULL,        /* no space left */
+    KVR_EFULL,        /* no space left on the disk */
     KVR_EFORMAT,      /* malformed file */
     KVR_ENOTFOUND,    /* no such file, name or tensor */
-    KVR_EUNSUPPORTED, /* not part of this build, or impossible with these settings */
-    KVR_ESCHEMA,      /* not a kvreel database, or one that this version of kvreel cannot read */
-    KVR_EBUSY,        /* another process holds the lock */
+    KVR_EUNSUPPORTED, /* a feature is not in this build, or impossible with these settings */
+    KVR_ESCHEMA,      /* a file is not a kvreel database, or this version of kvreel cannot read
+                       * the database */
+    KVR_EBUSY,        /* another process has locked the database */
     KVR_EINTERRUPTED, /* stopped by the user; the run can be resumed */
     KVR_ENAN,         /* a number that must be finite is NaN or infinite */
     KVR_ETOLERANCE,   /* a difference exceeds its tolerance; the program exits with code 4 */

@@ -14,7 +14,7 @@ extern "C" {
 
 enum { KVR_MAX_DIMS = 8 };
 
-/* Borrowed view: owns nothing. */
+/* A view: the tensor does not own the memory at `data`. */
 struct kvr_tensor {
     void *data;
     enum kvr_dtype dtype;

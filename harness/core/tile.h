@@ -13,8 +13,9 @@
  *
  * A tile is up to 16 rows of 64 bytes. Without the macro KVR_ISA_AMX_BF16, the operations are plain
  * C, which is the reference implementation on any machine. The C code rounds as Intel's manual
- * specifies for TDPBF16PS: denormals are zero, and the products at even and at odd positions of a
- * row have separate sums, which are added at the end. Tile numbers in a call must be literals. */
+ * specifies for TDPBF16PS: it replaces denormal inputs and results by zero. It sums the products at
+ * even and at odd positions of a row separately, and adds these two sums at the end. Tile numbers
+ * in a call must be literals. */
 #ifndef KVR_CORE_TILE_H
 #define KVR_CORE_TILE_H
 
@@ -30,10 +31,10 @@ struct kvr_tile_config {
     uint8_t rows[16];
 };
 
-/* In a product A B, tiles 0 to 3 are accumulators: tiles 0 and 1 for the first block of 16 rows of
- * A, tiles 2 and 3 for the second block. Tiles 4 and 5 contain the two blocks of A. Tiles 6 and 7
- * contain two blocks of 16 columns of B. Tile 0 accumulates tile 4 x tile 6, tile 1 accumulates
- * tile 4 x tile 7, tile 2 tile 5 x tile 6, and tile 3 tile 5 x tile 7. */
+/* In a product A B, tiles 4 and 5 contain two blocks of at most 16 rows of A. The first block has
+ * rows_a rows, the second rows_b. Tiles 6 and 7 contain two blocks of 16 columns of B. Tiles 0 to 3
+ * are the accumulators: tile 0 += tile 4 x tile 6, tile 1 += tile 4 x tile 7,
+ * tile 2 += tile 5 x tile 6, and tile 3 += tile 5 x tile 7. */
 static inline struct kvr_tile_config kvr_tile_shapes(int rows_a, int rows_b)
 {
     struct kvr_tile_config c;
@@ -124,8 +125,8 @@ static inline void kvr_tile_bf16(struct kvr_tiles *t, int to, int a, int b)
             for (int k = 0; k < t->config.rows[b]; k++) {
                 const uint32_t x = t->of[a][m][k], y = t->of[b][k][n];
 
-                /* The product of two BF16 numbers is exact in F32: only its addition to part[]
-                 * rounds, as in the instruction. */
+                /* The product of two BF16 numbers is exact in F32. Only the addition of the product
+                 * to part[0] or part[1] rounds, as in the instruction TDPBF16PS. */
                 part[0] += kvr_tile_float(x << 16) * kvr_tile_float(y << 16);
                 part[1] += kvr_tile_float(x & 0xffff0000u) * kvr_tile_float(y & 0xffff0000u);
                 part[0] = kvr_tile_float(kvr_tile_bits(part[0]));
@@ -136,7 +137,9 @@ static inline void kvr_tile_bf16(struct kvr_tiles *t, int to, int a, int b)
         }
 }
 
-/* Adds the products of 8-bit integers to the int32 accumulators, which wrap around on overflow. */
+/* Adds tile a x tile b to tile `to`. The elements of tiles a and b are 8-bit integers: a is signed
+ * and b unsigned if a_signed is nonzero, otherwise a is unsigned and b signed. The int32 elements
+ * of tile `to` wrap around on overflow. */
 static inline void kvr_tile_bytes(struct kvr_tiles *t, int to, int a, int b, int a_signed)
 {
     for (int m = 0; m < t->config.rows[to]; m++)

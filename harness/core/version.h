@@ -12,9 +12,9 @@ const char *kvr_version(void);  /* "0.1.0" */
 const char *kvr_git_hash(void); /* Git commit as 40 hex digits, or "unknown" if the program was not
                                  * built in a checkout */
 bool kvr_git_dirty(void);       /* whether the checkout had uncommitted changes */
-/* Hash, in 16 hex digits, of all sources that affect stored numbers (variable CODE of the
- * Makefile). Measurements of builds with equal hashes are comparable, even if their commits
- * differ. */
+/* Hash, in 16 hex digits, of all source files that affect the results in the database. The
+ * Makefile's variable CODE lists these files. Measurements of builds with equal hashes are
+ * comparable, even if their commits differ. */
 const char *kvr_code_hash(void);
 const char *kvr_compiler(void); /* "gcc: 12.2.0" */
 const char *kvr_cflags(void);   /* compiler flags that affect code generation */

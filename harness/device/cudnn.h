@@ -8,11 +8,11 @@
  *     kvr_cudnn_plan_close(c, &p);
  *     kvr_cudnn_close(&c);
  *
- *     out(q) = sum_j softmax_j(q . k_j / sqrt(D)) v_j
+ *     out(q) = sum_j softmax_j(q . k_j / sqrt(d)) v_j
  *
- * Inputs and output are BF16, accumulation and softmax are F32, and softmax weights are rounded to
- * BF16 for the product with v. kvr_cudnn_open loads cuDNN by cudnn_load.h, and refuses a version
- * older than 9.0. */
+ * The tensors q, k, v and out are BF16. cuDNN accumulates and computes softmax in F32, and rounds
+ * the softmax weights to BF16 before it multiplies them with v. kvr_cudnn_open loads cuDNN with
+ * kvr_cudnn_load() (cudnn_load.h), and refuses versions older than 9.0. */
 #ifndef KVR_DEVICE_CUDNN_H
 #define KVR_DEVICE_CUDNN_H
 
@@ -42,8 +42,9 @@ void kvr_cudnn_plan_close(struct kvr_cudnn *c, struct kvr_cudnn_plan **p); /* ac
 /* Size of the workspace that kvr_cudnn_attend needs, in bytes; may be 0. */
 size_t kvr_cudnn_plan_bytes(const struct kvr_cudnn_plan *p);
 
-/* Computes attention in stream order. The tensors q, out [n_query,H,D] and k, v [n_key,H,D] are
- * BF16 in device memory, 16-byte aligned. The function must not be called during graph capture. */
+/* Computes attention in stream order. The tensors q and out [n_query,heads,d] and k and v
+ * [n_key,heads,d] are BF16 in device memory, 16-byte aligned. The function must not be called
+ * during graph capture. */
 enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_plan *p, const void *q,
                                  const void *k, const void *v, void *out, void *workspace);
 

@@ -73,8 +73,9 @@ enum kvr_cudnn_attribute { /* name of an attribute, CUDNN_ATTR_... in cuDNN */
                            KVR_CUDNN_OPERATION_REDUCTION_DESC = 1612,
 };
 
-enum { /* values of attributes, CUDNN_DATA_..., CUDNN_POINTWISE_..., CUDNN_REDUCE_TENSOR_... and
-        * CUDNN_HEUR_MODE_... in cuDNN */
+enum { /* values of attributes: data types (CUDNN_DATA_... in cuDNN), pointwise modes
+        * (CUDNN_POINTWISE_...), reduction operators (CUDNN_REDUCE_TENSOR_...) and heuristic modes
+        * (CUDNN_HEUR_MODE_...) */
        KVR_CUDNN_FLOAT = 0,
        KVR_CUDNN_BFLOAT16 = 9,
        KVR_CUDNN_MUL = 1,

@@ -17,9 +17,9 @@
 
 #include "harness/core/status.h"
 
-/* Loads cuDNN, and NVRTC (libnvrtc.so.13 or libnvrtc.so.12) if that library is found. NVRTC is
- * searched for next to cuDNN, in the folder of NVIDIA's Python package, and on the loader's
- * path. */
+/* Loads cuDNN, and also NVRTC (libnvrtc.so.13 or libnvrtc.so.12), with which cuDNN compiles
+ * attention kernels. The function searches for NVRTC next to cuDNN, in the folders of NVIDIA's
+ * Python packages for CUDA, and on the dynamic loader's path. A missing NVRTC is not an error. */
 enum kvr_status kvr_cudnn_load(void **library);
 const char *kvr_cudnn_nvrtc(void);     /* file name of the loaded NVRTC, or NULL */
 void kvr_cudnn_unload(void **library); /* accepts NULL */

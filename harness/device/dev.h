@@ -9,10 +9,10 @@
  *     kvr_buf_free(&b);
  *     kvr_dev_close(&dev);
  *
- * A device is a function table (dev_impl.h) with state. Code that computes on devices has one
- * function table per backend, indexed by kvr_dev_backend(). Other code may depend only on two
- * properties of a device: whether the host can access its memory (kvr_dev_in_host), and whether it
- * can record work in a graph (kvr_dev_records).
+ * A device is a function table (dev_impl.h) with state. A module that computes on devices also has
+ * its own function tables, one per backend, indexed by kvr_dev_backend(). A module without such
+ * tables may depend only on two properties of a device: whether the host can access its memory
+ * (kvr_dev_in_host), and whether it can record work in a graph (kvr_dev_records).
  *
  * Only one thread at a time may use a device. */
 #ifndef KVR_DEVICE_DEV_H
@@ -52,8 +52,8 @@ enum kvr_status kvr_dev_info(struct kvr_dev *dev, struct kvr_device_info *out);
 
 /* Whether the host can access the device's memory directly. */
 bool kvr_dev_in_host(const struct kvr_dev *dev);
-/* Whether the host can access the memory of this backend's devices directly. The backend needs no
- * open device for this query. */
+/* Whether the host can access the memory of this backend's devices directly. The function may be
+ * called when no device is open. */
 bool kvr_backend_in_host(enum kvr_backend backend);
 /* Returns the CPU device whose memory statistics count the host buffers that belong to `dev`. If
  * the memory of `dev` is host memory, returns `dev` itself. */
@@ -68,7 +68,8 @@ enum kvr_status kvr_dev_get(struct kvr_dev *dev, void *host, const void *from, s
 /* Copies n bytes between two device buffers that must not overlap. Errors of the copy are returned
  * by the next kvr_dev_sync. */
 void kvr_dev_copy(struct kvr_dev *dev, void *to, const void *from, size_t n);
-/* Sets n bytes of the device's memory to zero. Errors are returned by kvr_dev_sync. */
+/* Sets n bytes of the device's memory to zero. The next kvr_dev_sync returns errors of this
+ * operation. */
 void kvr_dev_zero(struct kvr_dev *dev, void *p, size_t n);
 /* Waits for all queued work of the device, and returns the first error since the last call of
  * kvr_dev_sync. */

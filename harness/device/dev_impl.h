@@ -7,13 +7,12 @@
 #include "harness/device/mem.h"
 
 struct kvr_dev_kind {
-    const char *(*name)(void); /* device name on the command line */
-    bool in_host;              /* whether the device's memory is host memory, which kvr_buf_alloc()
-                                * sets to zero */
+    const char *(*name)(void); /* returns the device's name: "cpu", "cuda" or "emulated" */
+    bool in_host;              /* whether the device's memory is host memory */
 
     /* Initialises the backend's state. Before the call, only `kind` and `host` of dev are set. */
     enum kvr_status (*open)(struct kvr_dev *dev);
-    void (*close)(struct kvr_dev *dev); /* accepts a partly opened device */
+    void (*close)(struct kvr_dev *dev); /* also called if `open` failed or was not called */
     enum kvr_status (*info)(struct kvr_dev *dev, struct kvr_device_info *out);
 
     /* Allocates n > 0 bytes, aligned to 64 bytes. If memory is short, the
@@ -29,10 +28,11 @@ struct kvr_dev_kind {
 
     /* Records a time stamp and returns its ticket, or a negative number after a failure. */
     int64_t (*instant)(struct kvr_dev *dev);
-    /* Computes the time from ticket a to ticket b, after waiting for b. The pointer is NULL if a
-     * ticket is itself the time in nanoseconds. */
+    /* Waits for ticket b, and computes the time from ticket a to ticket b. `elapsed` is NULL if the
+     * tickets that `instant` returns are themselves times in nanoseconds. */
     enum kvr_status (*elapsed)(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns);
-    /* Releases the ticket. The pointer is NULL if `elapsed` is NULL. */
+    /* Releases ticket a. `forget_instant` is NULL if `elapsed` is NULL, because tickets that are
+     * times need no release. */
     void (*forget_instant)(struct kvr_dev *dev, int64_t a);
     void (*forget_instants)(struct kvr_dev *dev);
 
@@ -48,13 +48,14 @@ extern const struct kvr_dev_kind kvr_dev_cpu, kvr_dev_cuda;
 struct kvr_dev {
     const struct kvr_dev_kind *kind;
     enum kvr_backend backend;
-    struct kvr_dev *host; /* CPU device that allocates host buffers, owned by this device; NULL if
-                           * this device's memory is host memory */
+    struct kvr_dev *host; /* on a CUDA device, the CPU device that allocates host buffers and that
+                           * the CUDA device owns; NULL if kind->in_host is true */
     struct kvr_stream *stream; /* CUDA only */
     struct kvr_mem_stats stats;
     size_t limit_bytes;  /* limit on allocated bytes; 0: unlimited */
     bool over_limit;     /* whether any allocation has failed because of limit_bytes */
-    uint64_t fail_after; /* number of allocations until an injected failure; 0: none is injected */
+    uint64_t fail_after; /* n: the n-th allocation from now fails (for tests); 0: no failure is
+                          * injected */
 };
 
 #endif

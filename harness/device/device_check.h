@@ -27,9 +27,10 @@ struct kvr_device_facts {
     const char *visible; /* CUDA_VISIBLE_DEVICES, NULL if unset */
     const char *name;    /* name of device 0; NULL without a device */
     int major, minor;    /* compute capability of device 0, or 0 without a device */
-    bool no_image;       /* whether a kernel has no code for the architecture of device 0 */
+    bool no_image;       /* whether the kernels have no code for the architecture of device 0 */
     const char *archs;   /* architectures of the kernels in nvcc's form, such as "800,900,1000" */
-    const char *error;   /* message of any other CUDA error, or NULL */
+    const char *error;   /* message of a CUDA error that no other field describes; NULL if there is
+                          * none */
 };
 
 enum kvr_status kvr_device_check_facts(const struct kvr_device_facts *f);

@@ -38,9 +38,10 @@ enum kvr_gpu_reason {
 struct kvr_gpu_state {
     double mhz, memory_mhz, most_mhz; /* SM clock, memory clock and maximum SM clock in MHz */
     double celsius, watts, limit_watts;
-    double busy;           /* utilisation: share of recent time in which a kernel ran, 0 to 1 */
+    double busy;           /* utilisation: fraction (0 to 1) of NVML's last sample period in which
+                            * a kernel ran */
     double processes;      /* number of compute processes on the GPU */
-    double ecc;            /* 1: ECC on, 0: off */
+    double ecc;            /* 1: ECC of the GPU's memory is on, 0: off */
     unsigned long reasons; /* kvr_gpu_reason bits; 0 if unknown */
 };
 

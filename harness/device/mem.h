@@ -24,7 +24,8 @@ extern "C" {
 enum kvr_mem_tag {
     KVR_MEM_KV,      /* quantized and uncompressed keys and values that later chunks attend to */
     KVR_MEM_META,    /* scales, zero points, indices, masks and token lists of the KV cache */
-    KVR_MEM_SCRATCH, /* dequantized tiles, dense copies of the cache, and the current chunk */
+    KVR_MEM_SCRATCH, /* temporary buffers: dequantized tiles, dequantized copies of the KV
+                      * cache, and the current chunk's keys and values */
     KVR_MEM_WEIGHTS,
     KVR_MEM_ACT, /* activations, and the prompt's cross-attention keys and values */
     KVR_MEM_IO,  /* frames, noise, files */
@@ -63,8 +64,8 @@ struct kvr_buf {
 };
 
 /* Allocates a 64-byte aligned buffer, which is zeroed in host memory and uninitialised in device
- * memory. If n_bytes is 0, p is NULL and KVR_OK is returned. `b` must be empty ({0} or freed) and
- * stays empty after an error. */
+ * memory. If n_bytes is 0, the function sets b->p to NULL and returns KVR_OK. `b` must be empty
+ * ({0} or freed) and stays empty after an error. */
 enum kvr_status kvr_buf_alloc(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                               size_t n_bytes);
 

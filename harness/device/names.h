@@ -4,9 +4,10 @@
  *     KVR_TRY(kvr_dev_open_named(&dev, "emulated"));
  *     kvr_dev_name(dev)                               "emulated"
  *
- * "cuda" and "emulated" are the same backend. For "cuda", nvcc compiled the kernels for GPUs; for
- * "emulated", the kernels are emulated on the CPU. A program contains only one of these two sets of
- * kernels and refuses the other device name, so that results are never mislabelled. */
+ * "cuda" and "emulated" are names of the same backend, KVR_CUDA. For "cuda", nvcc compiled the
+ * kernels for GPUs; for "emulated", the kernels are emulated on the CPU. A program contains only
+ * one of these two sets of kernels and refuses the other device name, so that results are never
+ * mislabelled. */
 #ifndef KVR_DEVICE_NAMES_H
 #define KVR_DEVICE_NAMES_H
 
@@ -38,10 +39,11 @@ const char *kvr_dev_name(const struct kvr_dev *dev);
 
 /* Description of a device, which is stored with every result. */
 struct kvr_device_words {
-    char name[128];  /* "NVIDIA H200"; "emulated"; "none" on the CPU */
-    char driver[64]; /* CUDA versions of driver and runtime, as in "13.0, runtime 13.0"; "none"
-                      * without a driver */
-    int n;           /* number of GPUs in `uuid` */
+    char name[128];  /* the GPU's name, such as "NVIDIA H200"; "emulated" on the emulated device;
+                      * "none" on the CPU */
+    char driver[64]; /* newest CUDA version that the driver supports, then the version of the CUDA
+                      * runtime, as in "13.0, runtime 13.0"; "none" without a driver */
+    int n;           /* number of GPUs whose UUIDs are in uuid[] */
     char uuid[KVR_MAX_DEVICES][KVR_UUID_LEN];
 };
 

@@ -10,9 +10,9 @@
  *     kvr_phases_close(&p);
  *
  * Phases on the CPU are timed by the host's clock, and phases on CUDA by events in the stream.
- * Beginning or ending a phase does not synchronise the device. Phases may nest, and an outer phase
- * includes the time of inner phases. Work captured in a graph is not timed, since a capture records
- * no timing events. Only one thread at a time may use a kvr_phases. */
+ * Beginning or ending a phase does not synchronise the device. Different phases may nest, and an
+ * outer phase includes the time of inner phases. Work captured in a graph is not timed, since a
+ * capture records no timing events. Only one thread at a time may use a struct kvr_phases. */
 #ifndef KVR_DEVICE_PHASE_H
 #define KVR_DEVICE_PHASE_H
 
@@ -29,9 +29,9 @@ struct kvr_phases;
 enum kvr_status kvr_phases_open(struct kvr_phases **out, struct kvr_dev *dev, int n_phases);
 void kvr_phases_close(struct kvr_phases **p); /* accepts NULL */
 
-/* Begins a phase, which must not have begun already; if p is NULL, nothing is measured. */
+/* Begins phase number `phase`, which must not be in progress. If p is NULL, does nothing. */
 void kvr_phase_begin(struct kvr_phases *p, int phase);
-/* Ends a phase, which must have begun; if p is NULL, nothing is measured. */
+/* Ends phase number `phase`, which must be in progress. If p is NULL, does nothing. */
 void kvr_phase_end(struct kvr_phases *p, int phase);
 
 /* Synchronises the device, and writes to ns the nanoseconds spent in each phase since the last open

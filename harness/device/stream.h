@@ -41,7 +41,8 @@ void kvr_stream_close(struct kvr_stream **s);
 /* Waits for all work in the stream, then returns and clears the first error since the last sync. */
 enum kvr_status kvr_stream_sync(struct kvr_stream *s);
 
-/* Whether kernels are emulated, that is, run on the CPU with the checks of emu.cuh. */
+/* Whether kernels are emulated, that is, run on the CPU, where the emulator (emu.cuh) also detects
+ * memory errors and data races. */
 bool kvr_stream_emulated(void);
 /* Returns the compute capability times 10, for example 90 for 9.0. The environment variable
  * KVREEL_EMULATED_CAPABILITY, such as 9.0, sets the capability of the emulated device when the
@@ -50,7 +51,8 @@ int kvr_stream_capability(const struct kvr_stream *s);
 /* Sets the seed by which the emulated device permutes the execution order of thread blocks, and of
  * threads between barriers. The seed has no effect on a GPU. */
 void kvr_stream_seed(struct kvr_stream *s, uint64_t seed);
-/* Returns the number of successful launches of the kernel with this name. */
+/* Returns the number of successful launches of a kernel since the stream was opened. `kernel` is
+ * the kernel's name without template arguments. */
 int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel);
 
 /* Returns the stream handle to pass to NVIDIA's libraries, a cudaStream_t. On the emulated device
@@ -66,9 +68,9 @@ enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *ou
  * default is the maximum of a GPU of compute capability 9.0. */
 size_t kvr_stream_block_shared(const struct kvr_stream *s);
 
-/* Lists the UUIDs of at most `most` visible GPUs, in the form of CUDA_VISIBLE_DEVICES, and returns
- * their number. The environment variable KVREEL_EMULATED_DEVICES sets the number of emulated
- * devices that are listed, by default 0. */
+/* Writes the UUIDs of the visible GPUs, in the form of CUDA_VISIBLE_DEVICES, to `uuid`, which has
+ * space for `most` UUIDs. Returns the number of UUIDs that were written. The environment variable
+ * KVREEL_EMULATED_DEVICES sets the number of emulated devices that are listed, by default 0. */
 int kvr_device_list(char uuid[][KVR_UUID_LEN], int most);
 
 /* ---- memory ------------------------------------------------------------------------------ */
@@ -109,7 +111,7 @@ enum kvr_status kvr_stream_elapsed(struct kvr_stream *s, int64_t a, int64_t b, i
 void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket);
 /* Releases all tickets. */
 void kvr_stream_forget_marks(struct kvr_stream *s);
-/* Returns the largest number of timing events that have existed at the same time. */
+/* Returns the maximum number of timing events that were in use at once since the stream opened. */
 int64_t kvr_stream_most_marks(const struct kvr_stream *s);
 
 /* ---- graphs ------------------------------------------------------------------------------ */

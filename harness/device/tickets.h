@@ -15,8 +15,9 @@
 struct kvr_tickets {
     int64_t *back;              /* [max]: stack of n_back released indices */
     int64_t n_back, max, n_all; /* n_all: number of indices in use or released */
-    int64_t forgotten;          /* number of calls of kvr_tickets_forget; a ticket is valid only if
-                                 * its upper 32 bits equal this number */
+    int64_t forgotten;          /* number of calls of kvr_tickets_forget. A ticket is valid only if its
+                                 * upper 32 bits equal this number, so that each call invalidates
+                                 * all earlier tickets */
 };
 
 static inline int64_t kvr_ticket_acquire(struct kvr_tickets *t)

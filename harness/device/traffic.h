@@ -19,7 +19,7 @@ extern "C" {
 
 struct kvr_traffic_line {
     char what[64];         /* kernel name without template arguments, "copy" or "fill" */
-    int64_t launches;      /* number of launches since accounting was enabled */
+    int64_t launches;      /* number of launches, copies or fills since accounting was enabled */
     int64_t read, written; /* bytes */
 };
 
@@ -27,8 +27,8 @@ struct kvr_traffic_line {
  * discards the counts. While accounting is enabled, each launch scans the emulator's shadow memory
  * of all device memory, which is slow. */
 void kvr_stream_account(struct kvr_stream *s, bool on);
-/* Writes the traffic of at most `most` kernels to the array `lines`, one element per kernel, and
- * returns the number of counted kernels, which may exceed `most`. */
+/* Writes the traffic of every kernel, of copies and of fills to `lines`, one element each. `lines`
+ * has `most` elements. Returns the number of elements that are needed, which may exceed `most`. */
 int kvr_stream_traffic(const struct kvr_stream *s, struct kvr_traffic_line *lines, int most);
 
 #ifdef __cplusplus

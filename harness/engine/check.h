@@ -39,13 +39,14 @@ enum kvr_check_status {
     KVR_CHECK_OK,
     KVR_CHECK_FAIL,
     KVR_CHECK_NOT_BUILT, /* this build of kvreel cannot compute the recorded tensor */
-    KVR_CHECK_UNKNOWN,   /* kvreel does not know a tensor of the recorded name */
+    KVR_CHECK_UNKNOWN,   /* the file has a tensor whose name kvreel does not know */
 };
 
 struct kvr_check_entry {
     char name[96];
-    double rel_l2;  /* ||x - golden|| / ||golden||, or NaN if no values were compared */
-    double max_abs; /* largest |x - golden| */
+    double rel_l2;  /* relative L2 error ||x - golden|| / ||golden|| of the engine's tensor x, where
+                     * `golden` is the recorded tensor; NaN if no values were compared */
+    double max_abs; /* largest absolute error |x - golden| */
     enum kvr_check_status status;
     char note[160]; /* reason why the comparison failed or was skipped, or the PSNR of decoded
                      * pixels; "" without a note */
@@ -60,8 +61,8 @@ struct kvr_check_report {
 /* The device and the compute type that the check uses. */
 struct kvr_check_how {
     const char *device;     /* device name (harness/device/names.h); NULL: the CPU */
-    enum kvr_dtype compute; /* compute type of linear layers, KVR_F32 or KVR_BF16; the decoder's
-                             * check always decodes in F32, and with KVR_BF16 decodes in BF16 too */
+    enum kvr_dtype compute; /* compute type of linear layers, KVR_F32 or KVR_BF16. The VAE
+                             * decoder is always checked in F32; KVR_BF16 adds a check in BF16 */
 };
 
 /* Compares all recorded tensors of the folder; if `how` is NULL, the engine computes in F32 on the
@@ -72,14 +73,16 @@ enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
 
 /* Compares rollouts of P prompts with the rollouts recorded in a model folder's golden.safetensors.
  * The file has the tensors prompt_tokens [P,T] I64, noise [P, chunks, steps, F, C, H, W] and frames
- * [P, chunks * F, C, H, W]. F is the number of frames per chunk, and T is the text length. Step 0
- * of `noise` is the initial noise. Step s > 0 is the noise that the sampler adds to x0, the clean
- * latents predicted in step s - 1. In F32 the report gets the entries "prompt{p}.frames" for all
- * chunks and "prompt{p}.first" for the first two chunks. The relative L2 tolerance for all chunks
- * is "rel_l2_all" of golden.json, by default 5e-3. The relative L2 tolerance for the first two
- * chunks (6 frames) is "rel_l2_first6" of golden.json, by default 1e-3. In BF16 only the first
- * chunk is compared, as "prompt{p}.first" with a tolerance of at least 1.9e-2, because later chunks
- * diverge. */
+ * [P, chunks * F, C, H, W]. T is the text length in tokens, `steps` the number of denoising steps,
+ * F the number of latent frames per chunk, and [C,H,W] the shape of a latent frame. Step 0 of
+ * `noise` is the initial noise. Step s > 0 is the noise that the sampler adds to x0, the clean
+ * latents predicted in step s - 1. If the engine computes in F32, the report gets two entries for
+ * each prompt p: "prompt{p}.frames" for all chunks and "prompt{p}.first" for the first two chunks.
+ * The file golden.json may set their relative L2 tolerances: "rel_l2_all" for all chunks (default
+ * 5e-3), and "rel_l2_first6" for the 6 frames of the first two chunks (default 1e-3). If the engine
+ * computes in BF16, the report gets only "prompt{p}.first", which then compares only the first
+ * chunk, because later chunks diverge. Its tolerance is the maximum of "rel_l2_first6" and
+ * 1.9e-2. */
 enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 
@@ -87,7 +90,7 @@ enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
 void kvr_check_conclude(struct kvr_check_report *r);
 /* Appends the entries of the report `more` to the report r. */
 enum kvr_status kvr_check_append(struct kvr_check_report *r, const struct kvr_check_report *more);
-/* Whether the folder has at least one of the recorded files that kvr_engine_check reads. */
+/* Whether the folder `dir` has a file of recorded tensors that kvr_engine_check reads. */
 bool kvr_engine_check_has_files(const char *dir);
 void kvr_check_report_free(struct kvr_check_report *r);
 const char *kvr_check_status_name(enum kvr_check_status s); /* name of the status, such as "not

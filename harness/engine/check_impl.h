@@ -18,30 +18,31 @@ struct kvr_checker {
     struct kvr_schedule schedule;
     struct kvr_st *file; /* recorded tensors, which are compared with the engine's results */
     int64_t chunk_elems; /* number of elements of a chunk's latents */
-    int64_t chunk_kv;    /* number of elements of a chunk's keys in one layer */
-    const char *test;    /* name of the current test, such as "a": the check compares the network's
-                          * intermediate tensors (kvr_dit_tap) with the recorded tensors of this
-                          * test. NULL: it ignores the intermediate tensors */
+    int64_t chunk_kv;    /* number of elements of one layer's keys (or values) for one chunk */
+    const char *test;    /* name of the recorded forward pass, such as "a", with whose tensors the
+                          * check compares the network's intermediate tensors; NULL: the check
+                          * ignores intermediate tensors */
     enum kvr_status tap_status;
 };
 
-/* Opens the device k->how.device, the model in the folder k->dir, and the diffusion transformer
- * k->d with the model's weights. k->scheme becomes the method F32 or BF16, as k->how.compute
- * selects; this method stores keys and values without compression. */
+/* Opens the device k->how.device, the model k->m in the folder k->dir, and k->d, the model's
+ * diffusion transformer. Opens as k->scheme the method that stores keys and values in the type
+ * k->how.compute, F32 or BF16, without compression. */
 enum kvr_status kvr_checker_open(struct kvr_checker *k);
-/* Closes all objects of `k`, including k->file. `st` is the status of the check: if it is KVR_OK,
- * sets the report's `ok` (kvr_check_conclude), otherwise frees the report. Returns st. */
+/* Closes all objects of `k`, including k->file. `st` is the status of the check. If `st` is KVR_OK,
+ * calls kvr_check_conclude, which sets the report's field `ok`; otherwise frees the report. Returns
+ * st. */
 enum kvr_status kvr_checker_close(struct kvr_checker *k, enum kvr_status st);
 
 /* Compares x [n] with the tensor `name` of k->file, if the file has it. A second comparison with
- * the same tensor is ignored. kvr_checker_compare applies check.h's tolerance for k->how.compute.
- * kvr_checker_compare_table is for tensors computed without linear layers, and therefore applies
- * the F32 tolerance even if the model computes in BF16. */
+ * the same tensor is ignored. kvr_checker_compare applies the tolerance that check.h states for the
+ * compute type k->how.compute. kvr_checker_compare_table always applies the F32 tolerance; it is
+ * for tensors that are computed without linear layers, such as timesteps. */
 enum kvr_status kvr_checker_compare(struct kvr_checker *k, const char *name, const float *x,
                                     int64_t n);
 enum kvr_status kvr_checker_compare_table(struct kvr_checker *k, const char *name, const float *x,
                                           int64_t n);
-/* Compares x [n] with the tensor `golden`, and adds the entry `name` to the report. */
+/* Compares x [n] with the recorded tensor `golden`, and reports the result as entry `name`. */
 enum kvr_status kvr_checker_compare_as(struct kvr_checker *k, const char *name, const float *x,
                                        int64_t n, const struct kvr_tensor *golden);
 /* Like kvr_checker_compare, for the tensor "TEST.PART", where TEST is `test` and PART is `part`. */
@@ -65,14 +66,14 @@ enum kvr_status kvr_checker_forward(struct kvr_checker *k, struct kvr_cache *cac
                                     const float *t, const struct kvr_pass *pass, float *work,
                                     float *out);
 
-/* For a model that generates several shots, kvr_check_shots compares results with
- * golden.safetensors. kvr_check_unipc compares the UniPC solver's sigmas, timesteps and samples
- * with unipc.safetensors. */
+/* Compares forward passes and rollouts with golden.safetensors, for a model that generates several
+ * shots: runs of chunks that share a prompt. */
 enum kvr_status kvr_check_shots(struct kvr_checker *k);
+/* Compares the UniPC solver's sigmas, timesteps and samples with unipc.safetensors. */
 enum kvr_status kvr_check_unipc(struct kvr_checker *k);
-/* Opens the model with the adapter lora.pt or lora.safetensors of the folder k->dir merged into its
- * weights. Runs forward pass `a` of golden.safetensors with this model, and compares the network's
- * output with lora_golden.safetensors. */
+/* Opens the model, and merges the LoRA adapter in lora.pt or lora.safetensors of the folder k->dir
+ * into the model's weights. Runs a forward pass with the input latents a.x of golden.safetensors,
+ * and compares the network's output with lora_golden.safetensors. */
 enum kvr_status kvr_check_lora(struct kvr_checker *k);
 
 #endif
