@@ -8,7 +8,7 @@
  *     KVR_TRY(kvr_sha256_add(&h, p, n));        any number of times
  *     KVR_TRY(kvr_sha256_close(&h, hex));
  *
- * A hash state allocates no memory, so it may be abandoned without closing it. */
+ * A struct kvr_sha256 allocates no memory, so kvr_sha256_close() may be omitted. */
 #ifndef KVR_CORE_SHA256_H
 #define KVR_CORE_SHA256_H
 
@@ -24,7 +24,7 @@ extern "C" {
 enum { KVR_SHA256_HEX = 65 }; /* 64 lower-case hex digits and the terminating zero */
 
 struct kvr_sha256 {
-    uint64_t state[16]; /* libcrypto's */
+    uint64_t state[16]; /* libcrypto's SHA256_CTX */
 };
 
 /* Starts a hash of content that is added in pieces. */

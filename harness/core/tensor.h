@@ -24,7 +24,8 @@ struct kvr_tensor {
 
 int64_t kvr_tensor_count(const struct kvr_tensor *t); /* number of elements; 1 for a scalar */
 size_t kvr_tensor_bytes(const struct kvr_tensor *t);
-/* Writes the shape to buf, as in "[3, 16, 6, 10]", always zero-terminated; returns buf. */
+/* Writes the shape as text, such as "[3, 16, 6, 10]", to buf [n], and returns buf. The text is cut
+ * to fit into buf, and is always zero-terminated. */
 const char *kvr_shape_text(const int64_t *shape, int n_dims, char *buf, size_t n);
 
 /* Checks the shape `have` of a tensor in a file against the shape `need`, in which -1 matches any

@@ -57,7 +57,7 @@ struct kvr_tiles {
 };
 
 /* The operations are inline assembly: GCC 12's intrinsics do not declare that they read memory, so
- * the compiler could move or delete the stores that write a tile's source. */
+ * the compiler could move or delete stores to memory from which a tile is loaded. */
 #define KVR_TILE_CONFIGURE(t, rows_a, rows_b)                                                      \
     do {                                                                                           \
         (t)->config = kvr_tile_shapes(rows_a, rows_b);                                             \

@@ -42,7 +42,7 @@ enum kvr_status kvr_dev_open(struct kvr_dev **out, enum kvr_backend backend);
 /* Closes the device, and asserts that all its buffers have been freed. *dev may be NULL. */
 void kvr_dev_close(struct kvr_dev **dev);
 
-/* Returns the device's index into function tables [KVR_N_BACKENDS]. */
+/* Returns the device's backend, which is the index into function tables [KVR_N_BACKENDS]. */
 enum kvr_backend kvr_dev_backend(const struct kvr_dev *dev);
 /* Returns the CUDA stream of the device, or NULL on a CPU device. */
 struct kvr_stream *kvr_dev_stream(const struct kvr_dev *dev);

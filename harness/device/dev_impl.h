@@ -15,8 +15,8 @@ struct kvr_dev_kind {
     void (*close)(struct kvr_dev *dev); /* also called if `open` failed or was not called */
     enum kvr_status (*info)(struct kvr_dev *dev, struct kvr_device_info *out);
 
-    /* Allocates n > 0 bytes, aligned to 64 bytes. If memory is short, the
-     * message of KVR_ENOMEM states the available memory. */
+    /* Allocates n > 0 bytes, aligned to 64 bytes. If there is not enough memory, the message of
+     * KVR_ENOMEM states the available memory. */
     enum kvr_status (*alloc)(struct kvr_dev *dev, void **p, size_t n);
     void (*free)(struct kvr_dev *dev, void *p);
     enum kvr_status (*put)(struct kvr_dev *dev, void *to, const void *host, size_t n);
@@ -26,7 +26,8 @@ struct kvr_dev_kind {
     enum kvr_status (*sync)(struct kvr_dev *dev);
     bool (*was_full)(const struct kvr_dev *dev);
 
-    /* Records a time stamp and returns its ticket, or a negative number after a failure. */
+    /* Records a time stamp and returns a ticket that identifies it, or a negative number after a
+     * failure. */
     int64_t (*instant)(struct kvr_dev *dev);
     /* Waits for ticket b, and computes the time from ticket a to ticket b. `elapsed` is NULL if the
      * tickets that `instant` returns are themselves times in nanoseconds. */

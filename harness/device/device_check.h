@@ -2,7 +2,7 @@
  * of the GPU and its driver, so that each error can be tested without a GPU.
  *
  *     struct kvr_device_facts f = { .driver = 13000, .runtime = 13000, .n_devices = 1, ... };
- *     KVR_TRY(kvr_device_check_facts(&f));     KVR_EUNSUPPORTED: found and needed */
+ *     KVR_TRY(kvr_device_check_facts(&f));     KVR_EUNSUPPORTED: what was found and is needed */
 #ifndef KVR_DEVICE_DEVICE_CHECK_H
 #define KVR_DEVICE_DEVICE_CHECK_H
 
@@ -24,7 +24,7 @@ struct kvr_device_facts {
                           * is installed */
     bool driver_refused; /* whether the CUDA runtime rejects the driver as too old */
     int n_devices;
-    const char *visible; /* CUDA_VISIBLE_DEVICES, NULL if unset */
+    const char *visible; /* environment variable CUDA_VISIBLE_DEVICES; NULL if unset */
     const char *name;    /* name of device 0; NULL without a device */
     int major, minor;    /* compute capability of device 0, or 0 without a device */
     bool no_image;       /* whether the kernels have no code for the architecture of device 0 */
@@ -39,7 +39,7 @@ enum kvr_status kvr_device_check_facts(const struct kvr_device_facts *f);
  * [n], and returns buf. */
 const char *kvr_device_archs(const char *archs, char *buf, size_t n);
 
-/* Returns KVR_ENOMEM with a message that has the requested, free and total bytes of device
+/* Returns KVR_ENOMEM with a message that states the requested, free and total bytes of device
  * memory. */
 enum kvr_status kvr_device_too_small(const char *device, size_t asked, size_t free_bytes,
                                      size_t total_bytes);

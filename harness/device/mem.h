@@ -9,8 +9,8 @@
  * the contents of host buffers. Every allocation updates the peak and each tag's bytes at the peak,
  * so that the peak is exact.
  *
- * If a device's memory is not host memory (kvr_dev_in_host), the buffer's `p` is a device pointer,
- * valid in stream order. The host accesses such a buffer only through kvr_dev_put and
+ * If a device's memory is not host memory (kvr_dev_in_host), the buffer's `p` is a device pointer
+ * for work in the device's stream. The host accesses such a buffer only through kvr_dev_put and
  * kvr_dev_get. */
 #ifndef KVR_DEVICE_MEM_H
 #define KVR_DEVICE_MEM_H
@@ -39,7 +39,8 @@ struct kvr_mem_stats {
     size_t live_total;
     size_t peak_total;
     size_t peak[KVR_N_MEM_TAGS];     /* bytes of each tag when live_total reached peak_total */
-    size_t tag_peak[KVR_N_MEM_TAGS]; /* each tag's own peak in bytes, at whatever time */
+    size_t tag_peak[KVR_N_MEM_TAGS]; /* each tag's own peak in bytes; tags may reach their
+                                      * peaks at different times */
     uint64_t n_allocs;
 };
 

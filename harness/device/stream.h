@@ -75,11 +75,11 @@ int kvr_device_list(char uuid[][KVR_UUID_LEN], int most);
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-/* Allocates device memory in stream order; freed memory is pooled. The memory is uninitialised, and
- * the emulated device reports an error if a kernel reads it before it is written. Returns
- * KVR_ENOMEM with the requested, free and total bytes if device memory is exhausted. The
- * environment variable KVREEL_EMULATED_BYTES sets the memory size of the emulated device when the
- * stream is opened. The default is the size of the host's memory. */
+/* Allocates device memory in stream order; freed memory returns to a pool. The memory is
+ * uninitialised, and the emulated device reports an error if a kernel reads it before it is
+ * written. Returns KVR_ENOMEM with the requested, free and total bytes if device memory is
+ * exhausted. The environment variable KVREEL_EMULATED_BYTES sets the memory size of the emulated
+ * device when the stream is opened. The default is the size of the host's memory. */
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n_bytes);
 void kvr_device_free(struct kvr_stream *s, void *p); /* accepts NULL */
 /* Whether any allocation has failed since the stream was opened because device memory was
@@ -100,12 +100,13 @@ void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, si
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* Records a timing event in the stream and returns its ticket for kvr_stream_elapsed(). After an
- * error, -1 is returned, and the next kvr_stream_sync returns the error. The emulated device runs
- * kernels synchronously and reads the host's clock. */
+/* Records a timing event in the stream and returns a ticket that identifies it in
+ * kvr_stream_elapsed(). After an error, -1 is returned, and the next kvr_stream_sync returns the
+ * error. The emulated device runs kernels synchronously, and its events are times of the host's
+ * clock. */
 int64_t kvr_stream_mark(struct kvr_stream *s);
-/* Waits for event b, and sets *ns to the time from event a to event b in nanoseconds. Returns
- * KVR_EINVAL if a ticket is invalid. */
+/* Waits for the event of ticket b, and sets *ns to the nanoseconds between the events of tickets a
+ * and b. Returns KVR_EINVAL if a ticket is invalid. */
 enum kvr_status kvr_stream_elapsed(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns);
 /* Releases a ticket, so that its event can be reused; a ticket of -1 is ignored. */
 void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket);

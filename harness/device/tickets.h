@@ -1,5 +1,6 @@
-/* tickets.h - allocates and reuses the indices of a stream's timing events. The events themselves
- * belong to stream_cuda.cu or stream_emu.cc.
+/* tickets.h - allocates and reuses the indices of a stream's timing events. A ticket contains such
+ * an index in its lower 32 bits. The events themselves are owned by stream_cuda.cu or
+ * stream_emu.cc.
  *
  *     int64_t t = kvr_ticket_acquire(&s->tickets);          -1: no memory
  *     ... marks[kvr_ticket_slot(&s->tickets, t)] ...    -1: invalid
@@ -15,9 +16,9 @@
 struct kvr_tickets {
     int64_t *back;              /* [max]: stack of n_back released indices */
     int64_t n_back, max, n_all; /* n_all: number of indices in use or released */
-    int64_t forgotten;          /* number of calls of kvr_tickets_forget. A ticket is valid only if its
-                                 * upper 32 bits equal this number, so that each call invalidates
-                                 * all earlier tickets */
+    int64_t forgotten;          /* number of calls of kvr_tickets_forget. A ticket is valid only
+                                 * if its upper 32 bits equal this number, so that each call
+                                 * invalidates all earlier tickets */
 };
 
 static inline int64_t kvr_ticket_acquire(struct kvr_tickets *t)

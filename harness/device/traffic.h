@@ -7,7 +7,7 @@
  *     n = kvr_stream_traffic(s, lines, MOST);
  *     kvr_stream_account(s, false);
  *
- * Only emulated streams have these functions (emu_traffic.cc). */
+ * These functions exist only if the kernels are emulated (emu_traffic.cc). */
 #ifndef KVR_DEVICE_TRAFFIC_H
 #define KVR_DEVICE_TRAFFIC_H
 

@@ -11,10 +11,11 @@
  * recorded tensors:
  *
  *     scheduler.safetensors    timesteps and sigmas of the sampler
- *     forward.safetensors      single forwards a, b, c, d with intermediate tensors
+ *     forward.safetensors      forward passes a, b, c, d with intermediate tensors
  *     loop.safetensors         whole rollouts: global, roll_w{window}_s{sink}
- *     golden.safetensors       model with shots: forwards a, b, c, loops plain, shots, shots_nosink
- *     lora_golden.safetensors  forward `a` of a model with shots, with lora.pt merged
+ *     golden.safetensors       model with shots: forward passes a, b, c; rollouts plain, shots,
+ *                              shots_nosink
+ *     lora_golden.safetensors  forward pass `a` of a model with shots, with lora.pt merged
  *     unipc.safetensors        sigmas, timesteps and samples of the UniPC solver
  *
  * Decoder and text encoder have separate checks (vae/check_vae.h, text/check_text.h). Tensor sizes
@@ -49,7 +50,7 @@ struct kvr_check_entry {
     double max_abs; /* largest absolute error |x - golden| */
     enum kvr_check_status status;
     char note[160]; /* reason why the comparison failed or was skipped, or the PSNR of decoded
-                     * pixels; "" without a note */
+                     * frames relative to the recorded frames; "" without a note */
 };
 
 struct kvr_check_report {
@@ -65,9 +66,9 @@ struct kvr_check_how {
                              * decoder is always checked in F32; KVR_BF16 adds a check in BF16 */
 };
 
-/* Compares all recorded tensors of the folder; if `how` is NULL, the engine computes in F32 on the
- * CPU. Returns KVR_OK if the comparison could be made, even if tensors differ. After any other
- * status the report is empty. */
+/* Compares all recorded tensors of the folder `dir`; if `how` is NULL, the engine computes in F32
+ * on the CPU. Returns KVR_OK if the comparison could be made, even if tensors differ. After any
+ * other status the report is empty. */
 enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 

@@ -48,7 +48,8 @@ enum kvr_status kvr_checker_compare_as(struct kvr_checker *k, const char *name, 
 /* Like kvr_checker_compare, for the tensor "TEST.PART", where TEST is `test` and PART is `part`. */
 enum kvr_status kvr_checker_compare_part(struct kvr_checker *k, const char *test, const char *part,
                                          const float *x, int64_t n);
-/* Returns in *out a recorded tensor of exactly n floats, which k->file owns. */
+/* Sets *out to the n values of the recorded F32 tensor `name`. k->file owns the values. Returns an
+ * error if the tensor does not have exactly n values. */
 enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name, int64_t n,
                                   const float **out);
 /* Adds an entry with status KVR_CHECK_UNKNOWN for each tensor of k->file that was not compared,
