@@ -1,4 +1,5 @@
-/* conv_impl.h - function table of the convolutions' backends. Private to harness/engine/vae. */
+/* conv_impl.h - function table that each backend of the VAE's convolutions provides. Private to
+ * harness/engine/vae. */
 #ifndef KVR_VAE_CONV_IMPL_H
 #define KVR_VAE_CONV_IMPL_H
 
@@ -43,8 +44,8 @@ static inline struct kvr_conv_strides kvr_conv_taps_last(const struct kvr_conv_s
     return (struct kvr_conv_strides){ s->kernel * s->kernel * pixel, s->in, pixel, 1 };
 }
 
-/* Converts weights [out, in, taps, kernel, kernel] to the layout with strides `by`. store(to, i, v)
- * writes the value v to element i of the array `to`. */
+/* Converts weights `from` [out, in, taps, kernel, kernel] to the layout with strides `by`. The
+ * callback store(to, i, v) writes the value v to element i of the array `to`. */
 static inline void kvr_conv_pack(const struct kvr_conv_shape *s, const struct kvr_conv_strides *by,
                                  const float *from, void (*store)(void *to, int64_t i, float v),
                                  void *to)

@@ -5,8 +5,9 @@
  *     else
  *         kvr_conv_cuda_run(stream, KVR_BF16, &shape, frames, w, bias, y);
  *
- * Arguments and results are those of kvr_conv_cuda_run() in BF16 (vae_cuda.h). Accumulation is F32
- * in a fixed order, so that results are deterministic. */
+ * kvr_conv_mma_run() computes the same convolution as kvr_conv_cuda_run() (vae_cuda.h) with type
+ * KVR_BF16, and has the same arguments except `type`. Accumulation is F32 in a fixed order, so that
+ * results are deterministic. */
 #ifndef KVR_VAE_CONV_MMA_H
 #define KVR_VAE_CONV_MMA_H
 
@@ -26,8 +27,9 @@ enum { KVR_CONV_MMA_DEPTH = 32 };
  * all frames must have the same `stride` between pixels. Indices of pixels and elements must fit 32
  * bits. The number of output channels is arbitrary. */
 bool kvr_conv_mma_accepts(const struct kvr_conv_shape *c, const struct kvr_conv_frame *frames);
-/* Launches the convolution with weights w [out, kernel, kernel, taps, in], 16-byte aligned, and
- * result y [height, width, out], 4-byte aligned. */
+/* Launches the convolution with weights w [out, kernel, kernel, taps, in], which writes y [height,
+ * width, out]. The address of w must be a multiple of 16 bytes, and that of y a multiple of 4
+ * bytes. */
 void kvr_conv_mma_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
                       const struct kvr_conv_frame *frames, const kvr_bf16 *w, const float *bias,
                       kvr_bf16 *y);

@@ -28,17 +28,18 @@ int kvr_decoder_scale(const struct kvr_decoder *d);    /* pixels per latent in h
                                                         * width */
 
 /* Calculates the memory use and the floating-point operations of a decoder that has the layer
- * widths of the published weights. The VAE of Wan 2.1 has 16 latent channels, that of Wan 2.2 has
- * 48. TAEHV ignores `type`, because it supports only F32. Returns false if no decoder of this kind
- * has this number of latent channels. */
+ * widths of the published weights. The VAE of Wan 2.1 has 16 latent channels, and the VAE of Wan
+ * 2.2 has 48. TAEHV ignores `type`, because it supports only F32. Returns false if no decoder of
+ * this kind has this number of latent channels. */
 bool kvr_decoder_cost(enum kvr_decoder_kind kind, int channels, int latent_h, int latent_w,
                       enum kvr_dtype type, struct kvr_vae_cost *out);
-/* Base width of the published VAE decoder, 96 channels for Wan 2.1 and 256 for Wan 2.2. */
+/* Base width (number of output channels of the last level) of the published VAE decoder with
+ * `channels` latent channels: 96 for Wan 2.1, and 256 for Wan 2.2. */
 int kvr_decoder_base(int channels);
 /* Pixels per latent in height and in width, for this number of latent channels. */
 int kvr_decoder_scale_of(int channels);
-/* Size in bytes of the published weight file of a decoder of this kind: Wan's VAE in F32, with its
- * encoder, or taew2_1 in F16. */
+/* Size in bytes of the decoder's published weight file. The files of Wan's VAEs are F32 and include
+ * the encoder; the file taew2_1 is F16. */
 int64_t kvr_decoder_file_bytes(enum kvr_decoder_kind kind, int channels);
 
 #endif

@@ -12,8 +12,8 @@
  * zeros before the video's first frame, and the temporal convolutions between levels are skipped
  * for that frame.
  *
- * The encoder computes a convolution with stride 2 as one with stride 1, and uses only the pixels
- * in odd rows and odd columns. Accumulation is F32. */
+ * The encoder computes a convolution with stride 2 as one with stride 1, and keeps only the output
+ * pixels in odd rows and odd columns, counted from 0. Accumulation is F32. */
 #ifndef KVR_VAE_ENCODER_H
 #define KVR_VAE_ENCODER_H
 
@@ -27,24 +27,25 @@ enum kvr_status kvr_vae_encode_frame(struct kvr_dev *dev, const char *path, int 
                                      int latent_w, const float *image, float *z);
 
 /* Memory use and floating-point operations of encoding one image. The weights of only one layer at
- * a time are in memory. */
+ * a time are in memory. The fields `frames`, `scores` and `layer` are in bytes. `frames` is the
+ * size of the activations, and `scores` the size of the attention scores of all `n_threads` CPU
+ * threads. */
 struct kvr_vae_encoder_cost {
-    size_t frames, scores; /* bytes. frames: activations; scores: attention scores that n_threads
-                            * CPU threads hold */
-    size_t layer;          /* bytes of the largest layer's weights */
-    double flop;           /* floating-point operations, excluding multiplications by the zero
-                            * frames before the first frame */
+    size_t frames, scores;
+    size_t layer; /* bytes of the largest layer's weights */
+    double flop;  /* floating-point operations, excluding multiplications by the zero frames that
+                   * causal convolutions read before the first frame */
 };
 /* Calculates the memory use and the floating-point operations of Wan 2.2's published encoder, whose
- * base width is 160 channels. Returns false if no encoder has this number of latent channels. */
+ * base width (number of output channels of the first level) is 160. Returns false unless `channels`
+ * is 48, Wan 2.2's number of latent channels. */
 bool kvr_vae_encoder_cost(int channels, int latent_h, int latent_w, int n_threads,
                           struct kvr_vae_encoder_cost *out);
 /* Like kvr_vae_encoder_cost, for another base width. */
 void kvr_vae_encoder_cost_of(int base, int latent_h, int latent_w, int n_threads,
                              struct kvr_vae_encoder_cost *out);
 
-/* Pixels per latent in height and in width, or 0 if no encoder has this number of latent
- * channels. */
+/* Returns the number of pixels per latent in height and in width, or 0 unless `channels` is 48. */
 int kvr_vae_encoder_scale(int channels);
 
 #endif

@@ -26,9 +26,9 @@ enum { KVR_TAE_LEVELS = 4 };
 
 struct kvr_tae;
 
-/* Opens a TAEHV decoder, whose widths come from the shapes of the file's tensors. The file may also
- * contain the encoder. Returns KVR_EFORMAT if a tensor is missing or has a wrong shape, and
- * KVR_ENAN if a weight is not finite. */
+/* Opens a TAEHV decoder. The numbers of channels of its layers are read from the shapes of the
+ * file's tensors. The encoder's tensors, if the file has them, are ignored. Returns KVR_EFORMAT if
+ * a tensor is missing or has a wrong shape, and KVR_ENAN if a weight is not finite. */
 enum kvr_status kvr_tae_open(struct kvr_tae **out, struct kvr_dev *dev, const char *path,
                              int latent_h, int latent_w);
 void kvr_tae_close(struct kvr_tae **t);         /* accepts NULL */
@@ -40,9 +40,9 @@ const char *kvr_tae_library(struct kvr_tae *t); /* kvr_conv_context_library */
 enum kvr_status kvr_tae_decode(struct kvr_tae *t, const float *z, kvr_vae_frame_fn *frame,
                                void *ctx);
 
-/* Calculates the memory use and the floating-point operations of a TAEHV decoder with `widths`
- * channels per level. */
-extern const int kvr_tae_widths[KVR_TAE_LEVELS]; /* taew2_1: 256, 128, 64, 64 channels */
+/* Calculates the memory use and the floating-point operations of a TAEHV decoder with widths[i]
+ * channels at resolution level i. */
+extern const int kvr_tae_widths[KVR_TAE_LEVELS]; /* of taew2_1: 256, 128, 64, 64 */
 void kvr_tae_cost(const int widths[KVR_TAE_LEVELS], int latent_h, int latent_w,
                   struct kvr_vae_cost *out);
 

@@ -6,18 +6,18 @@
 #include <stdbool.h>
 
 /* A decoder has levels 0 to 3; frames of each level have twice the height and width of the previous
- * level. */
+ * level. The base width of a decoder is the number of output channels of its last level. */
 enum { KVR_VAE_LEVELS = 4, KVR_VAE_BLOCKS = 14, KVR_VAE_UPS = 3 };
 
-/* A residual block with in * base input and out * base output channels, where `base` is the base
- * width. */
+/* A residual block at resolution level `level`. Its numbers of input and output channels are `in`
+ * and `out` times the base width. */
 struct kvr_vae_block_row {
     const char *name, *tap;
     int in, out, level;
 };
 
-/* The upsampling from level i to level i + 1, with in * base input and out * base output
- * channels. */
+/* The upsampling layer that follows a level; up[i] of struct kvr_vae_layout follows level i. Its
+ * numbers of input and output channels are `in` and `out` times the base width. */
 struct kvr_vae_up_row {
     const char *name, *tap;
     int in, out;
@@ -34,7 +34,7 @@ struct kvr_vae_layout {
     struct kvr_vae_block_row block[KVR_VAE_BLOCKS];
     struct kvr_vae_up_row up[KVR_VAE_UPS];
     int first_block[KVR_VAE_LEVELS + 1];
-    int widest[KVR_VAE_LEVELS]; /* largest number of channels at each level / base width */
+    int widest[KVR_VAE_LEVELS]; /* most channels at each level, as a multiple of the base width */
     const float *mean, *std;    /* mean and standard deviation of each latent channel [channels] */
 };
 

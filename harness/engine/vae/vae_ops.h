@@ -22,15 +22,16 @@ extern "C" {
 #endif
 
 struct kvr_vae_ops {
-    /* Normalises each of n pixels x over its C channels: y = sqrt(C) gamma x / max(||x||, 1e-12),
-     * with the L2 norm ||x||. If `silu` is true, SiLU is then applied to y. The arrays y and x may
-     * be the same. */
+    /* Normalises each of the n pixels of x over its C channels. For one pixel, y = sqrt(C) gamma x
+     * / max(||x||, 1e-12), with gains gamma [C] and the L2 norm ||x|| of the pixel. If `silu` is
+     * true, SiLU is then applied to y. The arrays y and x may be the same. */
     void (*norm)(struct kvr_dev *dev, int64_t n, int channels, bool silu, const void *x,
                  const float *gamma, void *y);
     /* Adds y to x: x += y for n elements. */
     void (*add)(struct kvr_dev *dev, int64_t n, const void *y, void *x);
     /* Computes x = max(x + y, 0) for n elements, or x = max(x, 0) if y is NULL, where NaN stays
-     * NaN. The pointers rectify, patch, halve and gather are NULL in BF16 tables. */
+     * NaN. The function pointers `rectify`, `patch`, `halve` and `gather` are NULL in BF16
+     * tables, because only F32 networks use them. */
     void (*rectify)(struct kvr_dev *dev, int64_t n, const float *y, float *x);
     /* Adds the shortcut connection around one resolution level of the decoder. The level's input
      * `from` [h, w, in] is upsampled to `times` frames [2h, 2w, out], and frame number `which` of
@@ -41,12 +42,12 @@ struct kvr_vae_ops {
     /* Converts the 12 values [3 channels, 2 columns, 2 rows] at each position of `from` [h, w, 12]
      * into 2 x 2 pixels of `to` [2h, 2w, 3]. */
     void (*unpatch)(struct kvr_dev *dev, int h, int w, const void *from, void *to);
-    /* The inverse of unpatch: converts every 2 x 2 pixels of `from` [2h, 2w, 3] into 12 values of
+    /* The inverse of `unpatch`: converts every 2 x 2 pixels of `from` [2h, 2w, 3] into 12 values of
      * `to` [h, w, 12]. */
     void (*patch)(struct kvr_dev *dev, int h, int w, const float *from, float *to);
     /* Copies the pixels (2i + 1, 2j + 1) of `from` [2h, 2w, channels] to `to` [h, w, channels].
-     * Applied to the result of a 3 x 3 convolution with stride 1 and zero padding on all sides,
-     * halve gives the result with stride 2 and zero padding at the bottom and on the right only. */
+     * A 3 x 3 convolution with stride 1 and zero padding on all sides, followed by `halve`, equals
+     * the convolution with stride 2 and zero padding at the bottom and on the right only. */
     void (*halve)(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to);
     /* Adds the shortcut connection around one resolution level of the encoder, for a clip's first
      * frame. The level's input is `times` frames [2h, 2w, in]: times - 1 frames of zeros, then
@@ -60,7 +61,8 @@ struct kvr_vae_ops {
      * version uses `threads` threads; the CUDA version ignores `threads`. */
     enum kvr_status (*attend)(struct kvr_dev *dev, int threads, int64_t n, int d, const void *qkv,
                               float *scores, void *out);
-    /* Number of floats of attend's buffer `scores`, for n pixels of d channels. */
+    /* Returns the number of floats that the buffer `scores` of `attend` needs for n pixels of d
+     * channels. */
     int64_t (*score_floats)(int threads, int64_t n, int d);
 };
 extern const struct kvr_vae_ops kvr_vae_ops_cpu, kvr_vae_ops_cuda;

@@ -18,9 +18,9 @@ struct kvr_ratio {
 /* A video in display orientation, which owns its pixels. */
 struct kvr_video {
     struct kvr_frames frames;
-    uint8_t *pixels;        /* memory of frames.rgb; free() */
+    uint8_t *pixels;        /* the buffer that frames.rgb points to; kvr_video_free() frees it */
     double fps;             /* frames per second, or 0 if the file does not state it */
-    char codec[32];         /* codec of the file; "": raw frames */
+    char codec[32];         /* name of the video codec, or "" if the file holds raw frames */
     struct kvr_ratio pixel; /* aspect ratio of a pixel, or 1:1 if the file does not state it */
 };
 void kvr_video_free(struct kvr_video *v);
@@ -31,15 +31,16 @@ enum kvr_status kvr_frames_write(const char *path, const struct kvr_frames *f, d
  * FFmpeg supports. */
 enum kvr_status kvr_video_read(struct kvr_video *out, const char *path);
 
-/* Writes an H.264 video with pixel format yuv420p, +faststart and a key frame every half second.
- * Each pixel is enlarged to `scale` x `scale` pixels. If the width or height is odd, the last
- * column or row of pixels is duplicated, because yuv420p needs even sizes. */
+/* Writes an H.264 video with pixel format yuv420p, the index at the start of the file (FFmpeg's
+ * option +faststart), and a key frame every half second. Each pixel is enlarged to `scale` x
+ * `scale` pixels. If the width or height is odd, the last column or row of pixels is duplicated,
+ * because yuv420p needs even sizes. */
 enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, double fps, int scale);
 
 enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, int width);
 
 /* Writes a contact sheet as PNG, with one row of `columns` frames per video. Each pixel is enlarged
- * to `scale` x `scale` pixels. Rows of the sheet are separated by two pixels. */
+ * to `scale` x `scale` pixels. A gap of two pixels separates the rows of the sheet. */
 struct kvr_sheet_row {
     const char *label;
     struct kvr_frames frames;

@@ -4,7 +4,8 @@
  *     b->to_f32(bytes, n_blocks, rows);                        n_blocks x b->n floats
  *
  * The block formats are those of ggml. A block stores a scale d, in some formats a minimum m, and
- * codes q; d and m are little-endian F16. Dequantization computes values x:
+ * integer codes q; d and m are little-endian F16. Dequantization computes values x. The number
+ * after a format's name is the number of elements per block.
  *
  *     Q4_0  32: d, 16 bytes.          x = d (q - 8). Byte j: element j low, element j + 16 high
  *     Q4_1  32: d, m, 16 bytes.       x = d q + m
@@ -37,10 +38,10 @@ struct kvr_quant {
 struct kvr_gguf_type {
     uint32_t number;
     const char *name;
-    enum kvr_dtype dtype;           /* element type of a plain type, or KVR_N_DTYPES for a
-                                     * block-quantized type */
-    const struct kvr_quant *blocks; /* block format; NULL for a plain type, and for a
-                                     * block-quantized type that kvreel cannot dequantize */
+    enum kvr_dtype dtype;           /* element type of an unquantized type, or KVR_N_DTYPES
+                                     * for a block-quantized type */
+    const struct kvr_quant *blocks; /* block format; NULL for an unquantized type, and for
+                                     * a block-quantized type that kvreel cannot dequantize */
 };
 const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number); /* NULL: unknown */
 /* Finds a block format by its name, such as "Q4_1"; returns NULL if that format is not

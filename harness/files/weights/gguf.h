@@ -7,11 +7,12 @@
  *     KVR_TRY(kvr_gguf_int(g, "llama.block_count", &n_layers));
  *     kvr_gguf_free(&g);
  *
- * A GGUF file is little-endian and begins with "GGUF", version u32, number of tensors u64 and
- * number of metadata entries u64. Each metadata entry is a key, a type u32 and a value. Each tensor
- * descriptor is a name, number of dimensions u32, extents u64 (innermost dimension first), type u32
- * and offset u64. Tensor data follow the descriptors. Their alignment in bytes is the value of the
- * metadata key general.alignment, by default 32. A string is a u64 length and its bytes.
+ * A GGUF file is little-endian and begins with "GGUF", the version (u32), the number of tensors
+ * (u64) and the number of metadata entries (u64). Each metadata entry is a key, a type (u32) and a
+ * value. Each tensor descriptor is a name, the number of dimensions (u32), the extents (u64 each,
+ * innermost dimension first), the element type (u32) and the offset of the tensor's data (u64).
+ * Tensor data follow the descriptors. Their alignment in bytes is the value of the metadata key
+ * general.alignment, by default 32. A string is its length (u64) and its bytes.
  *
  * A file is refused if a key or tensor name is empty, too long, duplicated or invalid UTF-8. Nested
  * arrays, unknown value types, and unknown or unsupported tensor types are refused. A tensor is
@@ -29,9 +30,9 @@ extern "C" {
 
 struct kvr_gguf; /* the metadata */
 
-/* Reads the metadata and lists the tensors of the file whose contents are bytes [n]. `where` is the
- * file's name for error messages; `bytes` and `where` must outlive *out and `l`. After an error
- * *out is NULL and the list `l` is empty. */
+/* Reads the metadata and lists the tensors of the file whose contents are the array `bytes` [n].
+ * `where` is the file's name for error messages; `bytes` and `where` must outlive *out and `l`.
+ * After an error *out is NULL and the list `l` is empty. */
 enum kvr_status kvr_gguf_read(struct kvr_gguf **out, struct kvr_weight_list *l, const char *where,
                               const unsigned char *bytes, size_t n);
 void kvr_gguf_free(struct kvr_gguf **g); /* accepts NULL */

@@ -18,11 +18,11 @@ extern "C" {
 struct kvr_names {
     const char *root; /* common prefix of the model's tensor names in the file, or "" if there is
                        * none */
-    unsigned styles;  /* bits */
+    unsigned styles;  /* bit i: the rules of style i (names.def) apply */
 };
 
 /* Detects the common prefix and the naming styles of a file's n tensor names. The callback name(of,
- * i) returns the i-th tensor name. */
+ * i) returns the i-th tensor name; `of` is its context. */
 void kvr_names_find(struct kvr_names *s, const char *(*name)(const void *of, int i), const void *of,
                     int n);
 /* Sets *mapped to kvreel's name of the tensor `name`, as a malloc'd string. *mapped is NULL if

@@ -36,14 +36,14 @@ enum kvr_pk_kind {
     KVR_PK_LONG,  /* an integer of more than 64 bits; `text` [n]: little-endian two's complement */
     KVR_PK_REAL,  /* a float; its value is not stored, because weights are tensors, not Python
                    * floats */
-    KVR_PK_STR,   /* `text` [n]: UTF-8 without NUL */
+    KVR_PK_STR,   /* a str; `text` [n]: UTF-8, which contains no NUL */
     KVR_PK_TUPLE, /* a tuple of n items; `first`: index in `cells` of a linked list of the items */
     KVR_PK_LIST,
-    KVR_PK_DICT,    /* a dict; `first`: index in `cells` of a linked list of n alternating keys (STR
-                     * or INT) and values */
+    KVR_PK_DICT,    /* a dict; `first`: index in `cells` of a linked list of n items, which are
+                     * keys (STR or INT) and values in alternation */
     KVR_PK_GLOBAL,  /* a class or function; `i`: index of its row in pickle_globals.def */
     KVR_PK_STORAGE, /* a tensor's storage; `i`: number of elements; `dtype`: element type; `key`:
-                     * index in `nodes` of the storage's key, a nonempty STR */
+                     * index in `nodes` of the nonempty STR that identifies the storage */
     KVR_PK_TENSOR,  /* a tensor; `first`: index in `cells` of a linked list of four items: storage,
                      * offset (INT), shape and strides (TUPLE of INT) */
 };
@@ -65,7 +65,8 @@ struct kvr_pk_node {
         int64_t i;
         const unsigned char *text; /* bytes of a STR or LONG; points into the pickle */
         struct {
-            uint32_t first, last; /* indices in `cells` of a linked list's ends; 0: empty list */
+            uint32_t first, last; /* indices in `cells` of a linked list's first and last item,
+                                   * or 0 if the list is empty */
         };
     };
     uint32_t key; /* STORAGE */
@@ -84,10 +85,10 @@ struct kvr_pickle {
     uint32_t root;
 };
 
-/* Parses one pickle from the start of bytes[n], and sets *used to the pickle's length including its
- * STOP instruction. `bytes` must stay valid until kvr_pickle_free. Returns KVR_EFORMAT if the
- * pickle is malformed or unsupported; the error message has the reason and the byte offset. After
- * an error `p` has no nodes. */
+/* Parses the pickle at the start of the array `bytes` [n], and sets *used to the pickle's length
+ * including its STOP instruction. `bytes` must stay valid until kvr_pickle_free. Returns
+ * KVR_EFORMAT if the pickle is malformed or unsupported; the error message has the reason and the
+ * byte offset. After an error `p` has no nodes. */
 enum kvr_status kvr_pickle_read(struct kvr_pickle *p, const char *where, const unsigned char *bytes,
                                 size_t n, size_t *used);
 void kvr_pickle_free(struct kvr_pickle *p);
