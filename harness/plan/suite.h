@@ -9,13 +9,13 @@
  *       - {id: mg01, text: a large red disc bounces over a plain blue background}
  *       - {id: cut1, shots: [{text: a red disc, chunks: 2}, {text: a blue square}]}
  *
- * A prompt with several shots becomes one text that marks each shot's first chunk
- * (workload/shots.h). The last shot lasts to the end of the rollout. The embeddings of the shots of
- * prompt `cut1` are the tensors `cut1.1`, `cut1.2`, ... of the file `embeddings`, unless each shot
- * names its own tensor.
+ * The shots of a prompt are stored as one line of text, with the index of each shot's first chunk
+ * (workload/shots.h). The line of `cut1` is `@0: a red disc; @2: a blue square`. The last shot
+ * lasts to the end of the rollout. The embeddings of the shots of prompt `cut1` are the tensors
+ * `cut1.1`, `cut1.2`, ... of the file `embeddings`, unless each shot names its own tensor.
  *
- * `held_out` gives a word of the prompt's text; the model was not trained on this word. `kvreel
- * settle` does not use held-out prompts:
+ * `held_out` gives a word of the prompt's text; the model was not trained on this word. The command
+ * `kvreel settle`, which measures more prompts to decide claims, does not use such prompts:
  *
  *       - {id: mn181, text: a small red disc ..., held_out: small}
  *
@@ -41,7 +41,8 @@
  *       - {id: gpl-3, text: the GNU GPL}
  *       - {id: mpl, text: ..., tokens: {file: F, tensor: T}}
  *
- * With `embeddings`, prompts have embeddings computed beforehand by `kvreel embed`:
+ * `embeddings` names a file of prompt embeddings that `kvreel embed` has written; kvreel then needs
+ * no text encoder:
  *
  *     embeddings: pack.safetensors     path from this file; F32 or BF16 [tokens, dim], tensor: the
  *     prompts:                         prompt's id
@@ -57,7 +58,7 @@
  * the struct. */
 struct kvr_prompt_truth {
     const char *path, *tensor;
-    char sha256[65]; /* hash of the frames */
+    char sha256[65]; /* SHA-256 of the clip's bytes */
     int n, height, width;
     int given;                                 /* number of latent frames of the clip that start the
                                                 * rollout, at least 1 */
@@ -76,13 +77,13 @@ struct kvr_prompt_image {
 /* Token ids of a text, integers [n] in a safetensors file. The YAML document owns the struct. */
 struct kvr_prompt_tokens {
     const char *path, *tensor;
-    char sha256[65]; /* hash of the ids */
+    char sha256[65]; /* SHA-256 of the ids */
     int n;
     const struct kvr_yaml_node *at; /* for messages */
 };
 
-/* Embedding of a prompt, F32 or BF16 [n, dim] in a safetensors file. The YAML document owns the
- * struct. */
+/* Embedding of a prompt of n text tokens, F32 or BF16 [n, dim] in a safetensors file. The YAML
+ * document owns the struct. */
 struct kvr_prompt_embedding {
     const char *path, *tensor;
     char sha256[65]; /* SHA-256 of the embedding's type, shape and bytes (struct kvr_embedding) */
@@ -136,8 +137,8 @@ void kvr_suite_free(struct kvr_suite *s); /* accepts {0} */
 /* Reads the list `prompts` of a suite or sweep. Each prompt is a map with id and either text or
  * shots. The keys truth, given, tokens, embeddings, image and held_out are optional. If a prompt
  * omits truth, given, tokens or embeddings, the value in the map `defaults` is used. `defaults` may
- * be NULL. The caller frees *out, whose strings belong to the document of `list`. All files that a
- * prompt names are read once, to check and hash them. */
+ * be NULL. The caller frees *out, whose strings belong to the document of `list`. The function
+ * reads every file that a prompt names, to check it and to compute its hash. */
 enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
                                  const struct kvr_yaml_node *defaults, struct kvr_prompt_line **out,
                                  int *n);

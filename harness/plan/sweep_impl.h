@@ -13,7 +13,8 @@ static const char taught[] = "teacher";
 
 enum { DEFAULT_CHUNK = 128 };
 
-/* A point of the sweep: a value on every axis except the method. */
+/* A point of the sweep: a model, a prompt, a value of every setting and the index of the repeat,
+ * but no method. */
 struct point {
     const struct kvr_model_facts *facts;
     const struct kvr_config_model *model;
@@ -27,8 +28,9 @@ struct point {
     double cost; /* predicted FLOPs of one cell at this point */
 };
 
-/* Computes the cell's spec and its hashes `group`, `rollout` and `key` (struct kvr_cell). If an
- * earlier version of kvreel identified the cell by another key, also sets cell->former. */
+/* Computes the cell's spec and the hashes `group`, `rollout` and `key`, which are explained in
+ * struct kvr_cell. If an earlier version of kvreel identified the cell by another key, also sets
+ * cell->former. */
 enum kvr_status kvr_sweep_make_keys(struct kvr_cell *cell, const struct kvr_config *config,
                                     struct kvr_key_options *key_options, const struct point *p,
                                     const struct kvr_scheme *scheme);
@@ -50,8 +52,9 @@ void kvr_sweep_name_video(struct kvr_cell *c);
 enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first);
 
 /* Checks whether the model of point `p` can generate p->set.frames frames from p->prompt. Returns
- * an error if the config is invalid. Returns KVR_OK and writes the reason to `why` [n] if the
- * config is valid, but the model lacks a feature that the prompt needs. Otherwise `why` is "". */
+ * an error if the config is invalid. If the config is valid but the model lacks a feature that the
+ * prompt needs, returns KVR_OK and writes the reason to `why` [n]. If the model can generate the
+ * frames, returns KVR_OK and sets `why` to "". */
 enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p, char *why,
                                 size_t n);
 
@@ -64,7 +67,8 @@ static inline enum kvr_status kvr_sweep_no_memory(void)
 
 bool kvr_point_has_frames(const struct kvr_model_facts *f);
 
-/* Whether the model's text encoder encodes the prompt. */
+/* Returns whether the model's text encoder computes the prompt's embedding (false if, for example,
+ * the suite gives the embedding). */
 bool kvr_point_encodes(const struct point *p);
 
 #endif

@@ -52,8 +52,8 @@ void kvr_yaml_close(struct kvr_yaml **y);
 
 /* Returns the root node, or NULL if the document is empty. */
 const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y);
-/* Returns the root node for range.c, which rewrites the tree. No other code may read the tree
- * before range.c has finished. */
+/* Returns the root node for range.c, which replaces ranges such as 3..6 in the tree by lists. Other
+ * code may read the tree only after range.c has replaced all ranges. */
 struct kvr_yaml_node *kvr_yaml_root_to_change(struct kvr_yaml *y);
 /* Allocates n zeroed bytes that are freed with the document. Returns NULL if out of memory. */
 void *kvr_yaml_alloc(struct kvr_yaml *y, size_t n);
@@ -95,8 +95,8 @@ enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long l
                              long long *out);
 enum kvr_status kvr_yaml_bool(const struct kvr_yaml_node *n, bool *out);
 
-/* Return the number of entries of a list, and the i-th entry of a list. A scalar or map is treated
- * as a list whose only entry is itself. */
+/* kvr_yaml_count returns the number of entries of a list, and kvr_yaml_at returns entry i, counted
+ * from 0. A scalar or map is treated as a list whose only entry is itself. */
 int kvr_yaml_count(const struct kvr_yaml_node *n);
 const struct kvr_yaml_node *kvr_yaml_at(const struct kvr_yaml_node *n, int i);
 

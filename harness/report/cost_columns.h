@@ -11,8 +11,8 @@
         .name = "published_peak_gib", .head = "published", .unit = "(GiB)", .digits = 2            \
     }
 
-/* Columns of the runtime: the runtime under controlled conditions, the runtime of a disturbed
- * (NOISY) rollout, and the codes of the disturbances. */
+/* Columns of the runtime: runtime_s of an undisturbed rollout; runtime_seen_s of a disturbed
+ * (NOISY) rollout; and codes of the disturbances, such as LOAD (other programs used the CPU). */
 #define COST_RUNTIME                                                                               \
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },                        \
         { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },           \

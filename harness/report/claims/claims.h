@@ -1,4 +1,4 @@
-/* claims.h - tests claims of papers against a database.
+/* claims.h - tests claims of papers with the measurements in a database.
  *
  *     struct kvr_ledger l;
  *     KVR_TRY(kvr_claims(&l, NULL, "kvreel.db", &(struct kvr_claims_options){ 0 }));
@@ -10,7 +10,7 @@
  *     sources     paper by short name
  *     margins     equivalence margin by metric
  *     methods     {method, options} by label, for methods that are not rows of the registry
- *     settle      the sweeps of `kvreel settle` (settle.h)
+ *     settle      the sweeps of `kvreel settle`, which measures more prompts (settle.h)
  *     claims      a list
  *
  * Every claim of a ledger has these keys:
@@ -40,19 +40,23 @@
  * over all tested claims. Claims may be tested again after every new prompt without loss of
  * validity. A verdict is one of:
  *
- *     holds            the difference exceeds the margin in the claimed direction
- *     does not hold    the difference exceeds the margin in the other direction
- *     equal            the difference is within the margin
+ *     holds            the difference exceeds the margin in the claimed direction (`alike`: the
+ *                      difference is within the margin)
+ *     does not hold    the difference exceeds the margin in the other direction (`alike`: in either
+ *                      direction)
+ *     equal            the difference is within the margin (not a verdict of `alike` claims)
  *     futile           after at least 24 prompts: a verdict needs more than `most` prompts
  *     cannot be told here    undecided, or not testable on this machine; see `why`
  *
- * The equivalence margin of a claim is the larger of the ledger's margin and the effect of chaos.
- * For SSIM, the effect of chaos is 1 minus the mean SSIM between the BF16 rollout and its draws
- * (reruns with slightly perturbed noise). For PSNR, let p be the higher mean PSNR of the two
- * methods, and f the chaos floor. The effect of chaos is then 10 log10(1 + 10^((p - f) / 10)) dB.
- * The effect for PSNR is the increase in decibels of an error with PSNR p when an independent error
- * with PSNR f is added. The chaos floor excludes prompts for which a BF16 rerun with slightly
- * perturbed noise gives a clearly different video (chaos.h). */
+ * The equivalence margin of a claim is its own `margin` (default: the ledger's margin for the
+ * metric), or the effect of chaos if that is larger. The margin of an `alike` claim is at least
+ * `within`. Chaos is the growth of rounding errors during a rollout. It is measured with BF16
+ * reruns whose noise is slightly perturbed. The chaos floor f is the mean SSIM or PSNR between
+ * these reruns and the unperturbed BF16 rollout. For SSIM, the effect of chaos is 1 - f. For PSNR,
+ * it is 10 log10(1 + 10^((p - f) / 10)) dB, where p is the higher of the mean PSNRs of the claim's
+ * two methods. This is the decrease in PSNR if an independent error with PSNR f is added to an
+ * error with PSNR p. The chaos floor excludes prompts for which a BF16 rerun gives a clearly
+ * different video (chaos.h). */
 #ifndef KVR_CLAIMS_CLAIMS_H
 #define KVR_CLAIMS_CLAIMS_H
 
@@ -85,16 +89,17 @@ enum { KVR_CLAIM_NEEDS = 8 };
 /* The GPU test of a claim compares the value of one row of results/measured/GPU/rows.csv, or the
  * ratio of the values of two rows, with a bound. */
 struct kvr_claim_card {
-    const char *of, *than; /* names of the rows whose values are the ratio's numerator and
-                            * denominator (`of` NULL: the claim has no GPU test; `than` "": the
-                            * test uses the value of row `of`, not a ratio) */
+    const char *of, *than; /* names of rows in rows.csv: the test compares the ratio value(of) /
+                            * value(than) with `bound` or, if `than` is "", value(of); `of` is
+                            * NULL if the claim has no GPU test */
     const char *on;        /* text that the GPU's name must contain, such as "H200" ("": any GPU) */
     bool above;
     double bound;
-    int n;                  /* number of measurement sessions that give a ratio (`than` "": a value
-                             * of row `of`) */
-    double lo, hi, log_sum; /* `lo`, `hi`: smallest and largest of the n ratios (`than` "": of the n
-                             * values); `log_sum`: sum of the natural logarithms of all n */
+    int n;                  /* number of measurement sessions with a ratio or, if `than` is "",
+                             * with a value of row `of` */
+    double lo, hi, log_sum; /* `lo`, `hi`: smallest and largest of the n ratios; `log_sum`: sum
+                             * of the ratios' natural logarithms; if `than` is "", the n values
+                             * of row `of` replace the ratios */
     char gpu[64];
 };
 
@@ -105,9 +110,10 @@ struct kvr_claim {
     const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": not given */
     const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods whose cells are needed to test the claim;
                                              * ends with NULL */
-    double by, within, fixed;               /* `by`, `within`: values of these keys in the claim
-                                             * (see above); `fixed`: equivalence margin from the
-                                             * ledger, in the metric's unit */
+    double by, within, fixed;               /* `by`, `within`: values of these keys of the claim,
+                                             * explained at the top of this file; `fixed`: the
+                                             * claim's or the ledger's equivalence margin, in the
+                                             * metric's unit */
     double published;                       /* published difference in the metric's unit (NaN: not
                                              * published in this unit) */
     char shown[320];                        /* description of the tested comparison, for the
@@ -120,9 +126,10 @@ struct kvr_claim {
     double level_a, level_b; /* mean of the metric over the cells of method `of`; mean over the
                               * cells of method `than` (NaN: unknown) */
     double margin;
-    double figure, lo, hi; /* mean difference, and its confidence interval at the level of the e-BH
-                            * procedure. For a GPU verdict: the geometric mean of the n ratios or
-                            * values, and the range [card.lo / 1.1, 1.1 card.hi] */
+    double figure, lo, hi; /* mean difference, and its confidence interval at the level of the
+                            * e-BH procedure. For a GPU verdict: the geometric mean of the n
+                            * ratios or values, and the range [card.lo / 1.1, 1.1 card.hi], which
+                            * allows for a timing error of 10 % */
     double log_e;
     double n_needed; /* number of prompts needed for a verdict (NaN: unknown, INFINITY: no number
                       * suffices) */
@@ -131,12 +138,12 @@ struct kvr_claim {
     enum kvr_claim_verdict verdict;
     struct kvr_claim_card card;
     bool hidden; /* whether the table omits the claim */
-    int next;    /* number of prompts per suite that the claim will have after the next sweep of
-                  * `kvreel settle` */
+    int next;    /* number of prompts per suite on which the claim's methods will have been
+                  * measured after the next sweep of `kvreel settle` */
     char why[512];
-    char where[320]; /* results under other conditions: the methods' other variants (NAME@study),
-                      * teacher forcing (each chunk is generated from the BF16 rollout's past), and
-                      * a language model */
+    char where[320]; /* verdicts of the same claim under other conditions: with the methods'
+                      * other variants (NAME@study), with teacher forcing (each chunk is
+                      * generated from the BF16 rollout's past), and on a language model */
 };
 
 struct kvr_ledger {
@@ -158,20 +165,22 @@ struct kvr_ledger {
 struct kvr_claims_options {
     int most;          /* number of available prompts; a claim that needs more prompts is futile; 0
                         * means KVR_CLAIMS_MOST */
-    const char *model; /* model whose cells test the claims that name no model (NULL: the model of
-                        * the first sweep in the ledger's key `settle`, or nano) */
+    const char *model; /* model on which claims that name no model are tested (NULL: the model of
+                        * the first sweep listed in the ledger's key `settle`, or nano if there
+                        * is none) */
     bool elsewhere;    /* whether to repeat the tests under the other conditions listed at the field
                         * `where` of struct kvr_claim */
 };
 
-/* KVR_CLAIMS_MOST is the number of prompts that `kvreel settle` can use; prompts with words that
- * the model was not trained on are excluded. A claim cannot be futile before
+/* KVR_CLAIMS_MOST is the number of prompts on which `kvreel settle` can measure a method. It
+ * excludes prompts with a word that the model was not trained on. A claim cannot be futile before
  * KVR_CLAIMS_FUTILE_AFTER prompts. */
 enum { KVR_CLAIMS_MOST = 360, KVR_CLAIMS_FUTILE_AFTER = 24 };
 
 /* Reads a ledger and computes the verdicts of its claims. If `path` is NULL, the ledger is the
- * installed results/claims.yaml. If `db` is NULL, only `ratio` claims and GPU tests (`card`) get
- * verdicts, since they need no cells. KVR_EINVAL: the ledger is invalid (the message gives file,
+ * installed results/claims.yaml. If `db` is NULL, only claims with the key `ratio` or `card` get
+ * verdicts. A `ratio` is compared with a computed compression ratio, and `card` with GPU
+ * measurements, so neither needs cells. KVR_EINVAL: the ledger is invalid (the message gives file,
  * line and column). */
 enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char *db,
                            const struct kvr_claims_options *options);
@@ -184,28 +193,28 @@ enum kvr_status kvr_ledger_table(const struct kvr_ledger *l, struct kvr_table **
 enum kvr_status kvr_report_claims(struct kvr_table **out, const char *db_path);
 
 /* Returns the entry {method, options} of `label` in the ledger's map `methods`. Returns NULL if the
- * map lacks the label, which is then the name of a row of methods.def. */
+ * map lacks `label`; the label itself then names a row of methods.def. */
 const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const char *label);
 
 /* --- functions shared by the claims*.c files ---------------------------------------------- */
 
 enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
-/* Reads the ratios of a claim's GPU test (c->card) from the GPU measurements below the folder
- * `measured`. If the folder does not exist, c->card.n is 0. Errors are those of
- * kvr_measured_read. */
+/* Reads the rows that a claim's GPU test compares from the files GPU/rows.csv in the folder
+ * `measured`, and writes the ratios' or values' number, range and sum of logarithms to c->card. If
+ * there are no such files, c->card.n is 0. Errors are those of kvr_measured_read. */
 enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
-/* Computes the verdict of a claim's GPU test from the measurements in c->card. If c->card.n is 0,
- * c->verdict stays unchanged. If c->verdict, the verdict from the database, is KVR_CLAIM_OPEN, the
- * GPU verdict replaces it. Any other verdict on runtimes is also replaced, unless the GPU verdict
- * is KVR_CLAIM_OPEN. */
+/* Computes the verdict of a claim's GPU test from c->card. If the database gave no verdict
+ * (c->verdict is KVR_CLAIM_OPEN), the GPU verdict replaces c->verdict. If the database gave a
+ * verdict on runtimes (c->timed_on is not ""), a GPU verdict other than KVR_CLAIM_OPEN replaces it.
+ * Without GPU measurements (c->card.n is 0), c->verdict stays unchanged. */
 void kvr_claim_judge_card(struct kvr_claim *c);
 /* Computes the margin, verdict, n_needed and cost_s of each tested claim. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
                                  const struct kvr_claims_options *options);
 struct kvr_claim_values; /* claims_values.h */
-/* Adds the paired differences of the claim's cells in `db` to c->s, and sets c->tested. If the
- * database has no such cells, c->tested is false and c->why gives the reason. *v caches the
- * metric's values between calls. If `db` is NULL, the claim is not tested. */
+/* Adds the paired differences of the claim's cells in `db` to the sequential test c->s, and sets
+ * c->tested. If the database has no such cells, c->tested is false and c->why gives the reason. *v
+ * caches the metric's values between calls. If `db` is NULL, the claim is not tested. */
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **v, const char *db,
                                  const char *model);
 /* Tests the claim under the other conditions listed at the field `where`, and writes the results to
@@ -215,12 +224,13 @@ enum kvr_status kvr_claim_other_conditions(struct kvr_claim *c, struct kvr_claim
 /* Writes the name of the method's other variant: NAME@study for NAME, and NAME for NAME@study. BF16
  * and names with another suffix, such as NAME@vllm, are written unchanged. */
 void kvr_claim_other_reading(const char *name, char *out, size_t n);
-/* Returns whether the registry has the method variant `name`, such as NAME@study. */
+/* Returns whether kvreel has the method variant `name`, such as NAME@study. */
 bool kvr_claim_has_reading(const char *name);
-/* Returns the default equivalence margin of a metric, or 0 if the metric is unknown. */
+/* Returns the built-in equivalence margin of a metric, for ledgers that give none; 0: there is no
+ * built-in margin. */
 double kvr_default_margin(const char *metric);
-/* Returns the ledger's equivalence margin of a metric, or 0 if the ledger gives no margin for the
- * metric. */
+/* Returns the ledger's equivalence margin of a metric, or kvr_default_margin(metric) if the ledger
+ * gives none. */
 double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric);
 
 #endif

@@ -6,12 +6,13 @@
  * The function kvr_board_write writes board/index.html, board/board.json with the same content, and
  * board/configs/ with the sweep files that the page's rerun commands use.
  *
- * Runs are compared only if model (by the weights' hash), settings, machine and GPU are equal. If
- * two databases contain the same cell, measured on the same machine and GPU, the board shows the
- * cell of the database listed first. Methods whose bits per element round up to the same integer
- * form a class. A method's rank is 1 + the number of methods of its class that are significantly
- * better; equal ranks are ties. The test is paired over at least KVR_PAIRS_MIN shared prompts, with
- * Holm's correction over all pairs of the class (pairs.h). */
+ * Runs are compared only if they have the same model (identified by the hash of its weights),
+ * settings, machine and GPU. If two databases contain the same cell, measured on the same machine
+ * and GPU, the board shows the cell of the database listed first. Methods whose bits per element
+ * round up to the same integer form a class. A method's rank is 1 + the number of methods of its
+ * class that are significantly better; equal ranks are ties. Significance is decided by a paired
+ * test of the metric over at least KVR_PAIRS_MIN shared prompts, with Holm's correction over all
+ * pairs of methods in the class (pairs.h). */
 #ifndef KVR_PAGE_BOARD_H
 #define KVR_PAGE_BOARD_H
 

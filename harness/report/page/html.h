@@ -27,10 +27,10 @@ struct kvr_html_options {
 
 struct kvr_html_result {
     char path[1024]; /* path of the page */
-    int64_t bytes;   /* size of the page */
+    int64_t bytes;   /* size of the page in bytes, without files next to it */
     int n_cells, n_videos;
-    /* Numbers of omitted videos. n_gone: the file is missing. n_other: the file differs from the
-     * measured file. n_no_room: cap_bytes is reached. */
+    /* Numbers of videos that the report omits. n_gone: the file is missing. n_other: the file's
+     * size or SHA-256 differs from the database's. n_no_room: the page would exceed cap_bytes. */
     int n_gone, n_other, n_no_room;
 };
 

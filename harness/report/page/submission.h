@@ -5,12 +5,12 @@
  *     KVR_TRY(kvr_submission_open(&s, "a.kvresult"));      s.db: the database, in a folder of its own
  *     kvr_submission_close(&s);
  *
- * The file is a tar archive (POSIX ustar) of manifest.json, results.db, environment.json (machine,
- * compiler and libraries of each session) and configs/SHA12.yaml, in this order. SHA12 is the first
- * 12 hexadecimal digits of the config's SHA-256. The manifest gives the size and SHA-256 of every
- * other file in the archive, the SHA-256 of the database's checksums (store/checksum.h), and the
- * numbers of cells, sessions and sweeps. The checksums detect damage and accidental edits; they are
- * not a signature. */
+ * The file is a tar archive (POSIX ustar) of manifest.json, results.db, environment.json and
+ * configs/SHA12.yaml, in this order. environment.json has the machine, compiler and libraries of
+ * each measurement session. SHA12 is the first 12 hexadecimal digits of the config's SHA-256. The
+ * manifest gives the size and SHA-256 of every other file in the archive, the SHA-256 of the
+ * database's checksums (store/checksum.h), and the numbers of cells, sessions and sweeps. The
+ * checksums detect damage and accidental edits; they are not a signature. */
 #ifndef KVR_PAGE_SUBMISSION_H
 #define KVR_PAGE_SUBMISSION_H
 
@@ -28,7 +28,8 @@ struct kvr_submission_result {
 
 /* Exports one sweep of `db` to the file `path`. `sweep` is the sweep's name or the first digits of
  * its id, or NULL if the database has only one sweep. KVR_EINVAL: no sweep matches, or several do
- * (the message lists the names). KVR_EFORMAT: a checksum in the database does not match. */
+ * (the message lists the names). KVR_EFORMAT: `db` is damaged (for example, a row does not match
+ * its stored checksum). */
 enum kvr_status kvr_submission_write(const char *db, const char *sweep, const char *path,
                                      struct kvr_submission_result *out);
 

@@ -1,5 +1,5 @@
-/* pareto.h - the Pareto front of methods over several objectives, and the methods that each method
- * is dominated by.
+/* pareto.h - finds the Pareto front of methods over several objectives, and which methods dominate
+ * the methods that are not on the front.
  *
  *     struct kvr_table *t;
  *     struct kvr_pareto_options o = { .db_path = "out/study33.db",
@@ -9,17 +9,17 @@
  *
  * A dominates B if A is not worse than B by more than the margin in any objective, and better by
  * more than the margin in at least one (front.h). Dominance is decided from confidence intervals of
- * paired differences over shared prompts, so it can be undecided for a pair of methods. The
- * intervals of a method that is compared with m other methods have the level 1 - 0.05 / m
- * (Bonferroni correction). For each objective they are therefore simultaneous 95 % intervals. If
- * two methods share fewer than six prompts, the interval of their difference is unbounded in
- * objectives that vary between prompts. Bytes and compression are exact values without confidence
- * intervals. The default margin of a mean over prompts is kvr_chaos_margin(): with 95 %
- * probability, amplified rounding alone changes the difference of two means by less than this
- * margin. All other default margins are 0. Only rows with the same settings and machine are
- * compared. A method without a value in some objective is listed as `incomplete`. A method whose
- * mean violates a bound of `bounds`, or whose bounded mean is missing, is listed as `beyond`.
- * `incomplete` and `beyond` methods neither dominate other methods nor are dominated. */
+ * paired differences over shared prompts, so it can be undecided for a pair of methods. If a method
+ * is compared with m other methods, each of its m intervals per objective has the level 1 - 0.05/m
+ * (Bonferroni correction). For each objective, the m intervals are therefore simultaneous 95 %
+ * intervals. If two methods share fewer than six prompts, the interval of their difference is
+ * unbounded in objectives that vary between prompts. Bytes and compression are exact values without
+ * confidence intervals. The default margin of a mean over prompts is kvr_chaos_margin(). With 95 %
+ * probability, rounding errors that grow during a rollout change the difference of two means by
+ * less than this margin. All other default margins are 0. Only rows with the same settings and
+ * machine are compared. A method without a value in some objective is listed as `incomplete`. A
+ * method whose mean violates a bound of `bounds`, or whose bounded mean is missing, is listed as
+ * `beyond`. `incomplete` and `beyond` methods neither dominate other methods nor are dominated. */
 #ifndef KVR_PARETO_PARETO_H
 #define KVR_PARETO_PARETO_H
 
@@ -52,12 +52,12 @@ struct kvr_frontier {
 };
 extern const struct kvr_frontier kvr_frontiers[]; /* ends with name NULL */
 
-/* Builds a table of all methods, sorted by verdict: methods on the front (sorted by the first
- * objective), then undecided methods, then all other methods. The columns of the table are method,
- * verdict (front, undecided, dominated, beyond, incomplete), the objectives, p_front (share of
- * bootstrap resamples in which no other method dominates the method), dominated_by, why, settings.
- * KVR_EINVAL: an objective or margin is malformed or unknown. KVR_ENOTFOUND: no requested objective
- * has a value, or there are no methods to compare. */
+/* Builds a table with a row per method and settings. Rows with equal settings are sorted by verdict
+ * (front, undecided, dominated, beyond, incomplete), then by the first objective. The columns are
+ * method, verdict, the objectives, p_front, dominated_by, why (the reason for the verdict) and
+ * settings. Column p_front is the fraction of bootstrap resamples in which no other method
+ * dominates the method. KVR_EINVAL: an objective or margin is malformed or unknown. KVR_ENOTFOUND:
+ * no requested objective has a value, or there are no methods to compare. */
 enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_options *o);
 
 #endif

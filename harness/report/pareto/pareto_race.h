@@ -12,16 +12,18 @@
 enum { KVR_OBJECTIVES_MAX = 8, KVR_BOUNDS_MAX = 4 };
 
 /* How the values of a method's cells are reduced to one number. MEAN is the mean over prompts.
- * HARMONIC is the harmonic mean over cells, HIGHEST the maximum, and MIDDLE the median. */
+ * HARMONIC is the harmonic mean over cells, HIGHEST the maximum over cells, and MIDDLE the median
+ * over cells. */
 enum kvr_gather { KVR_GATHER_MEAN, KVR_GATHER_HARMONIC, KVR_GATHER_HIGHEST, KVR_GATHER_MIDDLE };
 
 struct kvr_objective {
     char name[64];
-    const char *printed; /* name of the objective's column in published tables */
+    const char *printed; /* name of the objective's column in the published tables of the
+                          * 33-method study */
     int better;          /* direction of improvement, +1 for higher, -1 for lower */
     double margin;       /* non-inferiority margin, >= 0 */
     bool chaos;          /* whether `margin` is kvr_chaos_margin(), the difference of means that
-                          * amplified rounding alone can cause */
+                          * rounding errors can cause when they grow during a rollout */
     enum kvr_gather pool;
     bool is_column; /* of cells_wide */
     bool noisy;     /* whether the value varies between prompts, so that differences have confidence
@@ -45,9 +47,10 @@ enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *tex
 
 /* Parses objectives NAME:max or NAME:min, such as "ssim:max,peak_bytes:min", into list
  * [KVR_OBJECTIVES_MAX]. `text` may instead name a Pareto front of the 33-method study
- * (kvr_frontiers). NAME must be a column of the view cells_wide, a metric, an objective of such a
- * front, or one of the measured metrics `names`. KVR_EINVAL: a name is unknown (the message lists
- * the allowed names). */
+ * (kvr_frontiers). NAME must be a column of the view cells_wide, a metric that kvreel can compute,
+ * an objective of such a front, or one of `names` [n_names]. These are the names of the metrics in
+ * the database, or of the columns of the published table. KVR_EINVAL: a name is unknown (the
+ * message lists the allowed names). */
 enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const char *text,
                                      const char *const *names, int n_names);
 
@@ -62,18 +65,20 @@ struct kvr_contender {
     double v[KVR_OBJECTIVES_MAX];
     double bound_v[KVR_BOUNDS_MAX];
     int beyond;                      /* index of the violated bound (-1: no bound is violated) */
-    int from, to;                    /* range [from, to) of the method's rows in the table */
+    int from, to;                    /* range [from, to) of the method's cells in the table
+                                      * `rows` of struct kvr_race */
     int n_seeds[KVR_OBJECTIVES_MAX]; /* number of the method's samples, one per prompt and seed, by
                                       * objective; 0 if the objective does not vary between
                                       * prompts */
     int n_rivals;                    /* number of other methods with the same settings that have all
                                       * objectives and violate no bound */
-    int by, n_by;                    /* index of a method that dominates this method, preferably one
-                                      * on the front (-1: none); number of methods that dominate
-                                      * this method */
-    int maybe, n_maybe;              /* index of a method whose dominance over this method is
-                                      * undecided, preferably one on the front (-1: none); number of
-                                      * such methods */
+    int by, n_by;                    /* `by`: index of a method that dominates this method,
+                                      * preferably one on the front (-1: none); `n_by`: number of
+                                      * methods that dominate this method */
+    int maybe, n_maybe;              /* `maybe`: index of a method that may dominate this method
+                                      * (the confidence intervals do not decide), preferably one
+                                      * on the front (-1: none); `n_maybe`: number of such
+                                      * methods */
     double p_front;                  /* NaN: unknown */
 };
 
@@ -97,8 +102,8 @@ struct kvr_race {
     int n_prompts;
 };
 
-/* Computes the field `dominance` for all pairs of methods, and the fields n_rivals, by, maybe and
- * p_front of each method. */
+/* Computes r->dominance for all pairs of methods. Then computes, for each method in r->who, the
+ * fields n_rivals, by, n_by, maybe, n_maybe and p_front. */
 enum kvr_status kvr_race_judge(struct kvr_race *r);
 
 /* Writes the paired differences a - b of objective k over shared prompts to x, and returns their
