@@ -54,8 +54,8 @@
 
 #include "harness/plan/yaml.h"
 
-/* Frames of a recorded clip, U8 [n, height, width, 3] in a safetensors file. The YAML document owns
- * the struct. */
+/* Frames of a recorded clip, U8 [n, height, width, 3] in a safetensors file. The struct is freed
+ * with the prompt's YAML document. */
 struct kvr_prompt_truth {
     const char *path, *tensor;
     char sha256[65]; /* SHA-256 of the clip's bytes */
@@ -65,8 +65,8 @@ struct kvr_prompt_truth {
     const struct kvr_yaml_node *at, *given_at; /* for messages */
 };
 
-/* Image file with the first frame of a video (workload/image.h). The YAML document owns the
- * struct. */
+/* Image file with the first frame of a video (workload/image.h). The struct is freed with the
+ * prompt's YAML document. */
 struct kvr_prompt_image {
     const char *path;
     char sha256[65]; /* SHA-256 of the image's RGB bytes */
@@ -74,7 +74,8 @@ struct kvr_prompt_image {
     const struct kvr_yaml_node *at; /* for messages */
 };
 
-/* Token ids of a text, integers [n] in a safetensors file. The YAML document owns the struct. */
+/* Token ids of a text, integers [n] in a safetensors file. The struct is freed with the prompt's
+ * YAML document. */
 struct kvr_prompt_tokens {
     const char *path, *tensor;
     char sha256[65]; /* SHA-256 of the ids */
@@ -82,8 +83,8 @@ struct kvr_prompt_tokens {
     const struct kvr_yaml_node *at; /* for messages */
 };
 
-/* Embedding of a prompt of n text tokens, F32 or BF16 [n, dim] in a safetensors file. The YAML
- * document owns the struct. */
+/* Embedding of a prompt of n text tokens, F32 or BF16 [n, dim] in a safetensors file. The struct is
+ * freed with the prompt's YAML document. */
 struct kvr_prompt_embedding {
     const char *path, *tensor;
     char sha256[65]; /* SHA-256 of the embedding's type, shape and bytes (struct kvr_embedding) */

@@ -27,8 +27,8 @@
 #include "harness/plan/key_options.h"
 #include "harness/store/store.h"
 
-/* Properties of a model that planning needs. The pointers must stay valid while kvr_sweep_make
- * runs. */
+/* Properties of a model that are needed to expand a config to cells. The pointers must stay valid
+ * while kvr_sweep_make runs. */
 struct kvr_model_facts {
     const char *name, *sha256;
     const struct kvr_model_config *config;

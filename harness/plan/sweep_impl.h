@@ -1,4 +1,5 @@
-/* sweep_impl.h - the points of a sweep (Cartesian product of the config's axes), for sweep*.c. */
+/* sweep_impl.h - declarations shared by the sweep*.c files. The points of a sweep are the Cartesian
+ * product of the lists of values in the config. */
 #ifndef KVR_PLAN_SWEEP_IMPL_H
 #define KVR_PLAN_SWEEP_IMPL_H
 

@@ -5,14 +5,14 @@
 #include "harness/report/table/table.h"
 
 /* The table has a row per method and settings, taken from the cell with the median runtime. Memory
- * columns are the compression, the peak bytes, and the bytes of each allocation tag at the peak.
- * Prediction columns are the predicted sum of the bytes with the tags KV, META, SCRATCH and
- * WEIGHTS, and the measured sum minus the predicted sum. Predictions are NULL if the model's folder
- * is missing or tokens were evicted. Time columns are the runtime, its ratio to BF16 with equal
- * settings, and the time of each phase, such as encoding, decoding and attention. Times of
- * disturbed (NOISY) cells are NULL. Columns published_* have the values that the 33-method study
- * published (results/published). The study has no methods with options or a bias correction, so
- * published values of such methods are NULL. */
+ * columns are the compression, the peak bytes, and the bytes of each allocation tag (class of
+ * memory, such as KV or WEIGHTS) at the peak. Prediction columns are the predicted sum of the bytes
+ * with the tags KV, META, SCRATCH and WEIGHTS, and the measured sum minus the predicted sum.
+ * Predictions are NULL if the model's folder is missing or tokens were evicted. Time columns are
+ * the runtime, its ratio to BF16 with equal settings, and the time of each phase, such as encoding,
+ * decoding and attention. Times of disturbed (NOISY) cells are NULL. Columns published_* have the
+ * values that the 33-method study published (results/published). The study has no methods with
+ * options or a bias correction, so published values of such methods are NULL. */
 enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path);
 
 /* Makes a table of the rollouts in results/measured/GPU, with one row per method, attention path,

@@ -123,7 +123,7 @@ struct kvr_claim {
                         * metric is not runtime_ratio) */
     bool arithmetic;
     struct kvr_sequence s;
-    double level_a, level_b; /* mean of the metric over the cells of method `of`; mean over the
+    double level_a, level_b; /* mean of the metric over the cells of method `of`, and over the
                               * cells of method `than` (NaN: unknown) */
     double margin;
     double figure, lo, hi; /* mean difference, and its confidence interval at the level of the
@@ -208,7 +208,7 @@ enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
  * verdict on runtimes (c->timed_on is not ""), a GPU verdict other than KVR_CLAIM_OPEN replaces it.
  * Without GPU measurements (c->card.n is 0), c->verdict stays unchanged. */
 void kvr_claim_judge_card(struct kvr_claim *c);
-/* Computes the margin, verdict, n_needed and cost_s of each tested claim. */
+/* Computes the fields `margin`, `verdict`, `n_needed` and `cost_s` of each tested claim. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
                                  const struct kvr_claims_options *options);
 struct kvr_claim_values; /* claims_values.h */

@@ -29,8 +29,9 @@ enum kvr_status kvr_report_variance(struct kvr_table **out, const char *db_path)
  * of x, with n - k degrees of freedom. `stratum` [n] gives the stratum of each value as an
  * arbitrary integer. The result is NaN if n - k < 6. */
 double kvr_saved_by_strata(const double *x, const int *stratum, int n);
-/* Returns the squared correlation r^2 of x [n] and y [n] minus its bias, (1 - r^2) / (n - 2), at
- * least 0. Pairs with a NaN are ignored. The result is NaN if n < 8, or if x or y is constant. */
+/* Returns the fraction of prompts that y [n] saves as a control variate for x [n]. This is the
+ * squared correlation r^2 of x and y minus its bias (1 - r^2) / (n - 2), but at least 0. Pairs with
+ * a NaN are ignored. The result is NaN if n < 8, or if x or y is constant. */
 double kvr_saved_by_control(const double *x, const double *y, int n);
 
 #endif
