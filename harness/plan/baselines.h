@@ -1,16 +1,15 @@
-/* baselines.h - chooses the default baselines of a sweep. They are INT8 and FP8 with one scale per
- * token and head, and BF16 sliding windows. The size of each window is chosen so that its cache has
- * about as many bytes as the cache of one of the sweep's methods.
+/* baselines.h - chooses the default baselines of a sweep. They are quantization to INT8 and to FP8
+ * with one scale per token and head, and BF16 caches with sliding windows. The size of each window
+ * is chosen so that its cache has about as many bytes as the cache of one of the sweep's methods.
  *
  *     KVR_TRY(kvr_baselines_make(&b, config));
  *     ... b.method[i] ...
  *
  * `baselines: auto` adds default baselines if a sweep has n >= 3 methods besides BF16. Their number
- * is at most max(3, n / 4). The 8-bit formats are added first, then windows, in descending order of
- * the number of methods that have the window's cache size.
- * `baselines: all` adds all default baselines, `baselines: none` adds none. A default window that
- * is not shorter than the cell's attention window (setting `window`) would have no effect and is
- * not added. */
+ * is at most max(3, n / 4). INT8 and FP8 are added first. Sliding windows follow; a window that
+ * matches the cache size of more methods comes earlier. `baselines: all` adds all default
+ * baselines, `baselines: none` adds none. A default window that is not shorter than the cell's
+ * attention window (setting `window`) would have no effect and is not added. */
 #ifndef KVR_PLAN_BASELINES_H
 #define KVR_PLAN_BASELINES_H
 
@@ -26,9 +25,10 @@ extern const char kvr_baseline_note[];
 
 struct kvr_baselines {
     int n;
-    struct kvr_config_method method[KVR_MAX_BASELINES]; /* added methods; method[i].at, the position
-                                                         * in error messages, is the root of the
-                                                         * config's YAML document */
+    struct kvr_config_method method[KVR_MAX_BASELINES]; /* added methods; no line of the config
+                                                         * lists them, so error messages show the
+                                                         * position of the YAML root
+                                                         * (method[i].at) */
     struct kvr_setting setting[KVR_MAX_BASELINES];      /* option `frames` of method[i], if
                                                          * method[i] is a sliding-window cache */
     /* value of setting[i], such as "fit 3" for a budget of 3 bits per element */
@@ -36,11 +36,11 @@ struct kvr_baselines {
 };
 
 /* Chooses the default baselines of a sweep. A sliding window is as long as a memory budget allows
- * (`fit B`, fit.h). The budgets B are those of the sweep's methods. A method's budget is the B of
- * its option `fit B`. Without such an option, the method's budget is its bits per element in a
- * model with 12 heads of dimension 128 (Wan 1.3B), rounded up. Methods with tiers, retention or
- * data-dependent sizes have no budget (kvr_scheme_bits). An 8-bit format that the sweep already
- * lists is not added. KVR_ENOMEM. */
+ * (`fit B`, fit.h). The budgets B are those of the sweep's methods. A method with an option value
+ * `fit B` has the budget B. The budget of any other method is its cache size in bits per element,
+ * rounded up to an integer, for a model with 12 heads of dimension 128 (Wan 1.3B). Methods with
+ * tiers, retention or a cache size that depends on the data have no budget (kvr_scheme_bits). An
+ * 8-bit format that the sweep already lists is not added. KVR_ENOMEM. */
 enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
 
 extern const char kvr_reference_plan[]; /* "BF16" */

@@ -1,4 +1,5 @@
-/* cell.h - a cell of a sweep, which is one measurement: a method, a prompt, a seed and settings. */
+/* cell.h - a cell, which is one measurement of a sweep, for one method, prompt, seed and set of
+ * settings. */
 #ifndef KVR_PLAN_CELL_H
 #define KVR_PLAN_CELL_H
 
@@ -8,37 +9,38 @@
 #include "harness/plan/fit_cache.h"
 #include "harness/store/store.h"
 
-/* Version number that is part of every cell's spec and therefore of its key. Increment the version
- * when a cell with an unchanged spec would get other results. Examples are changes to arithmetic,
- * to noise, or to the conversion of frames to bytes. */
+/* A cell's spec is a JSON object with everything that affects the cell's results; the cell's key is
+ * a hash of the spec. KVR_CELL_FORMAT is a version number in every spec. Increment it when cells
+ * would get other results although the rest of their spec is unchanged. Examples are changes to
+ * arithmetic, to noise, or to the conversion of frames to bytes. */
 enum { KVR_CELL_FORMAT = 1 };
 
 enum { KVR_KEY_LEN = 33, KVR_LABEL_MAX = 160 };
 
-/* Key, rollout hash and spec by which an earlier version of kvreel identified the cell. That
- * version hashed all options of the method, even options that do not affect the result. Older
- * databases store the cell under this key. */
+/* Key, hash `rollout` and spec (see struct kvr_cell) that an earlier version of kvreel computed for
+ * a cell. That version hashed all options of the method, even options that do not affect the
+ * result. Older databases store the cell under this key. */
 struct kvr_former {
     char key[KVR_KEY_LEN], rollout[KVR_KEY_LEN];
     char *spec;
 };
 
 struct kvr_cell {
-    char key[KVR_KEY_LEN]; /* hash of the spec */
-    /* Hash of the spec without metrics, commands (commands.h), repeat and the settings that affect
-     * only the measurement (flag MEASURE of store/settings.def). Cells with equal hashes have equal
-     * frames. */
+    char key[KVR_KEY_LEN]; /* hash of `spec` */
+    /* Hash of the spec without the entries for metrics, external metric programs (commands.h), the
+     * index of the repeat, and settings that affect only the measurement (flag MEASURE of
+     * store/settings.def). Cells with equal hashes have equal frames. */
     char rollout[KVR_KEY_LEN];
-    /* Hash of the same entries as the hash `rollout`, without the entries that describe the method.
-     * It is therefore equal for all methods with the same model, prompt and settings. */
+    /* Hash of the spec's entries that `rollout` covers, without the entries for the method. `group`
+     * is therefore equal for all methods with the same model, prompt and settings. */
     char group[KVR_KEY_LEN];
-    char *spec; /* owned */
-    /* Key, rollout hash and spec that an earlier version of kvreel gave to this cell, to find the
-     * cell in older databases. NULL if that version gave the cell its present key. Owned. */
+    char *spec; /* canonical JSON text; owned */
+    /* Key, hash `rollout` and spec of this cell in older databases; NULL if that key is equal to
+     * `key`. Owned. */
     struct kvr_former *former;
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
-    char plan[96];             /* argument of kvr_scheme_open: "RTN_INT4@study+taylor" */
+    char plan[96];             /* argument of kvr_scheme_open, such as "RTN_INT4@study+taylor" */
     char video[256];           /* file name of the cell's video, without suffix; unique among all
                                 * cells */
     /* Label of the model in tables: its name, followed by settings that change the model, for
@@ -46,8 +48,8 @@ struct kvr_cell {
     char model_label[128];
     char model_sha256[65];
     const char *reading, *family;
-    const struct kvr_config_method *method; /* NULL: BF16, which kvreel adds because
-                                             * the config does not list it */
+    const struct kvr_config_method *method; /* the method in the config; NULL for BF16 cells if the
+                                             * config does not list BF16 */
     /* Value found for the option given as `fit B`, a memory budget of B bits per element (fit.h).
      * If no option has a budget, fit.at is -1. */
     struct kvr_fit fit;
@@ -67,8 +69,8 @@ struct kvr_cell {
                      * runs */
     bool no_frames; /* true if the model has no decoder, so that only memory and time are
                      * measured */
-    bool selected;  /* true if kvr_sweep_select() has included the cell by filter and shard, or as
-                     * the baseline of such a cell */
+    bool selected;  /* true if kvr_sweep_select() has selected the cell, because filter and shard
+                     * include it or it is the baseline of such a cell */
     bool excluded;  /* true if a rule of the config excludes the cell; its outcome is then EXCLUDED,
                      * with `reason` */
     bool possible;  /* true if the cell can run; if false, `reason` says why it is EXCLUDED or
@@ -81,8 +83,9 @@ struct kvr_cell {
  * memory is exhausted. */
 char *kvr_spec_text(const json_t *j);
 
-/* Swaps the cell's key, rollout hash and spec with those in c->former (not NULL), to look the cell
- * up in databases of an earlier version of kvreel. A second call restores the present values. */
+/* Swaps the cell's key, hash `rollout` and spec with those in c->former (not NULL), to look the
+ * cell up in databases of an earlier version of kvreel. A second call restores the present
+ * values. */
 void kvr_cell_swap_former(struct kvr_cell *c);
 
 /* Returns option i of the cell's method. If the option has a memory budget (`fit B`), the result

@@ -26,8 +26,8 @@ enum { KVR_MAX_COMMANDS = 16, KVR_MAX_SCORES = 64 };
 /* An external program that computes scores. The YAML document owns the strings, except `name`,
  * which may point to the buffer `own`. */
 struct kvr_config_command {
-    /* The unit and `better` apply to all scores. `better` is "higher", "lower", or NULL if
-     * unknown. */
+    /* `unit` and `better` apply to all scores of the program. `better` is "higher", "lower", or
+     * NULL if unknown. */
     const char *name, *command, *unit, *better;
     const char *sandbox; /* "none", or NULL for the strictest available sandbox */
     char own[64];
@@ -35,13 +35,14 @@ struct kvr_config_command {
     const char *score[KVR_MAX_SCORES];
 };
 
-/* Parses an external program listed in `metrics`. The message of KVR_EINVAL gives file, line and
- * column. */
+/* Parses the entry `n` of the list `metrics`, which describes an external program. The message of
+ * KVR_EINVAL gives file, line and column. */
 enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
                                         struct kvr_config_command *out);
 
-/* Returns the JSON array of commands for a cell's spec: {"name", "command", "unit", "timeout_s",
- * "scores"}, and "better" and "sandbox" if given. Returns NULL if out of memory. */
+/* Returns the programs as a JSON array, which becomes an entry of each cell's spec (cell.h). Each
+ * element has the keys "name", "command", "unit", "timeout_s" and "scores", and the keys "better"
+ * and "sandbox" if the sweep gives them. Returns NULL if out of memory. */
 json_t *kvr_config_commands_json(const struct kvr_config_command *c, int n);
 
 #endif

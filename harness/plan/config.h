@@ -51,9 +51,10 @@ struct kvr_config_model {
     const char *name; /* name of the model, which is the last part of the folder's path */
     char *dir;
     const struct kvr_yaml_node *at;
-    /* Recorded attention (trace) that is replayed instead of a model, or NULL for a model. For a
-     * trace, `name` is the recorded model's name and `dir` the trace's folder. A config that lists
-     * traces has one suite, whose i-th prompt is the recorded prompt of model[i].trace. */
+    /* Trace (recording of attention) that kvreel replays instead of running a model; NULL if the
+     * config lists a model here. For a trace, `name` is the recorded model's name and `dir` the
+     * trace's folder. If the config lists traces, each trace is also a prompt: all traces form one
+     * suite, and prompt i belongs to trace i. */
     struct kvr_trace *trace;           /* owned */
     char id[96];                       /* id of the trace's prompt, which is the folder's name
                                         * without .kvtrace */
@@ -65,13 +66,14 @@ struct kvr_config_plugin {
     const struct kvr_yaml_node *at;
 };
 
-/* Prompts of one suite, or the prompts written in the sweep itself (name "inline"). */
+/* A suite (list of prompts, suite.h), or the list of prompts in the sweep itself (name
+ * "inline"). */
 struct kvr_config_suite {
     const char *name;
-    struct kvr_suite suite; /* {0} for inline prompts */
+    struct kvr_suite suite; /* the suite's contents; {0} for inline prompts */
     const char *list;       /* text file with one prompt per line (NULL: the suite is a YAML file or
                              * inline) */
-    bool absent;            /* true if the text file is missing, so that the suite can be planned
+    bool absent;            /* true if the file `list` is missing, so that the suite can be planned
                              * but not run */
     int frames;             /* 0: not given */
     uint64_t seed;
@@ -82,11 +84,11 @@ struct kvr_config_suite {
 /* One method with one value for each option. */
 struct kvr_config_method {
     const char *spec;  /* as written: "RTN_INT4@study" */
-    const char *label; /* displayed label (NULL: derived from the spec and the options) */
+    const char *label; /* displayed label (NULL: derived from `spec` and the options) */
     int n_settings;
     struct kvr_setting *setting;
-    bool expanded; /* true if the config lists several values of an option and therefore makes
-                    * several methods from one entry, including this one */
+    bool expanded; /* true if the config entry of this method lists several values of an option, and
+                    * therefore makes several methods */
     const struct kvr_yaml_node *at;
 };
 
@@ -104,16 +106,17 @@ struct kvr_config {
     const struct kvr_metric **metric;
     struct kvr_config_command *command;
     struct kvr_setting_values values[KVR_N_SETTINGS];
-    struct kvr_settings set; /* settings of the sweep; a setting with a list of values has the
-                              * first value, and each cell has its own copy (kvr_cell.set) */
+    struct kvr_settings set; /* settings of the sweep, with the first value of each list of values;
+                              * each cell has a copy with its own values (kvr_cell.set) */
     uint64_t zip;            /* bit mask of the settings in the list `zip`, whose values advance
                               * together; bit 1 << id for each setting `id` */
     /* Target for the relative width of the confidence interval of a timed cell's median time. A
      * cell that reaches the target is not repeated further. The value 0 means that every cell runs
      * all repeats. */
     double until;
-    const char *decide; /* metric of `until: decided METRIC`, which runs prompts until each pair of
-                         * methods has a verdict ("": run all prompts) */
+    const char *decide; /* METRIC of `until: decided METRIC`: prompts are added until the comparison
+                         * of each pair of methods by this metric is decided ("": all prompts are
+                         * run) */
     struct kvr_rules rules;
     bool (*stopped)(void); /* callback that cancels planning by returning true (NULL: planning
                             * cannot be cancelled) */
@@ -124,12 +127,13 @@ struct kvr_config_source {
     const char *text; /* the file's text, from kvr_yaml_load() (NULL: read the file) */
     size_t n_text;
     const struct kvr_preferences *preferences; /* preferences.h (NULL: no preferences) */
-    const char *const *overrides;              /* strings "key=value" that override entries of the
-                                                * file, terminated by NULL, or NULL */
+    const char *const *overrides;              /* NULL-terminated list of strings "key=value" that
+                                                * override entries of the file (NULL: no
+                                                * overrides) */
 };
 
-/* Parse a sweep from a file or from text in memory, and apply preferences and overrides. The
- * message of KVR_EINVAL gives file, line and column. */
+/* These functions parse a sweep from a file or from text in memory, and apply preferences and
+ * overrides. The message of KVR_EINVAL gives file, line and column. */
 enum kvr_status kvr_config_read_from(struct kvr_config *c, const struct kvr_config_source *source);
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
                                 const char *const *overrides);
@@ -137,8 +141,8 @@ enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, con
                                      const char *const *overrides);
 void kvr_config_free(struct kvr_config *c); /* accepts {0} */
 
-/* Returns the metrics' names and versions as a JSON object for a cell's spec. Returns NULL if out
- * of memory. */
+/* Returns a JSON object of the metrics' names and versions, which becomes an entry of each cell's
+ * spec (cell.h). Returns NULL if out of memory. */
 json_t *kvr_config_metrics_json(const struct kvr_config *c);
 
 /* Loads the config's plug-ins and registers their methods. kvr_config_load_plugins must be called

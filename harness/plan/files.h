@@ -2,7 +2,8 @@
  *
  *     KVR_TRY(kvr_plan_files(&config, print, NULL));
  *
- * Model configs are not listed, since a sweep cannot be planned without them. */
+ * Model configs are not listed, because a missing one already makes the planning of the sweep
+ * fail. */
 #ifndef KVR_PLAN_FILES_H
 #define KVR_PLAN_FILES_H
 

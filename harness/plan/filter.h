@@ -1,13 +1,13 @@
-/* filter.h - selects cells: "method~^RTN & prompt=3".
+/* filter.h - selects cells by a filter, such as "method~^RTN & prompt=3".
  *
  * A filter is a list of terms joined by '&'. A cell matches if all terms match. A term is a field,
  * an operator and a value; a value that contains '&' is quoted. The operators are = != < <= > >=
- * and, for regular expressions (harness/core/regex.h), ~ !~. The fields are method (label in
- * tables, such as "RTN_INT4@study bits=3"), name (such as "RTN_INT4"), reading (the method's
- * variant), family (of the method), model, suite, prompt, text (of the prompt), repeat and key. The
- * value of the field `prompt` is a prompt's id, or its number in the suite, counted from 1. Every
- * setting with the flag FILTER in store/settings.def is also a field, such as frames, window, path
- * and graphs. */
+ * and, for regular expressions (harness/core/regex.h), ~ !~. Four fields describe the method:
+ * `method` (label in tables, such as "RTN_INT4@study bits=3"), `name` (such as "RTN_INT4"),
+ * `reading` (version of the method, such as "study") and `family`. Other fields are `model`,
+ * `suite`, `prompt`, `text` (of the prompt), `repeat` and `key`. The value of the field `prompt` is
+ * a prompt's id, or its number in the suite, counted from 1. Every setting with the flag FILTER in
+ * store/settings.def is also a field, such as `frames`, `window`, `path` and `graphs`. */
 #ifndef KVR_PLAN_FILTER_H
 #define KVR_PLAN_FILTER_H
 

@@ -24,9 +24,9 @@ struct kvr_find {
 extern const struct kvr_find kvr_find_model, kvr_find_suite, kvr_find_config, kvr_find_trace;
 
 /* Writes the path of the model or suite `name` to `out`. A name that contains '/' or ends with
- * f->suffix is a path, relative to the working directory or else to the config file's folder.
- * `config_path` may be NULL. KVR_ENOTFOUND: no such model or suite (the message suggests the
- * nearest name). */
+ * f->suffix is a path. It is tried relative to the working directory first, then relative to the
+ * folder of the config file `config_path` (NULL: no config file). KVR_ENOTFOUND: no such model or
+ * suite (the message suggests the nearest name). */
 enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const char *config_path,
                               char *out, size_t n);
 

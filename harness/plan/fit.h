@@ -15,21 +15,25 @@
 
 enum { KVR_FIT_TEXT = 32 };
 
-/* Parses a value "fit B" and sets *bits to B. The result is false for any other value. */
+/* Returns whether an option's value is a memory budget "fit B", and sets *bits to B in bits per
+ * element, or to NAN if B is not a number. */
 bool kvr_fit_asked(const char *value, double *bits);
 
 struct kvr_fit {
     int at;                   /* index of the option with a budget (-1: no option has a budget) */
     double bits;              /* the budget B, in bits per element */
-    double predicted;         /* predicted bits per element if the option has `value` */
-    char value[KVR_FIT_TEXT]; /* the option's value, found for the budget; replaces "fit B" */
+    double predicted;         /* predicted cache size for the option value `value`, in bits per
+                               * element */
+    char value[KVR_FIT_TEXT]; /* the option's value that meets the budget, as text; replaces
+                               * "fit B" */
 };
 
-/* Searches the values of the option given as `fit B`, and sets out->value to the value with the
- * largest predicted cache size within the budget. If no option has a budget, sets out->at to -1.
- * KVR_EINVAL: several options have budgets, the budget is not in (0, 64] bits per element, or the
- * option is unknown or not numeric. KVR_EUNSUPPORTED: no value of the option meets the budget.
- * KVR_EINTERRUPTED: the callback `stopped` (may be NULL) returned true. */
+/* Finds the option in `settings` that has the value `fit B`, and sets out->at to its index. Sets
+ * out->value to the option value with the largest predicted cache size within the budget B. If no
+ * option has a budget, sets out->at to -1 and does nothing else. KVR_EINVAL: several options have
+ * budgets, the budget is not in (0, 64] bits per element, or the option is unknown or not numeric.
+ * KVR_EUNSUPPORTED: no value of the option meets the budget. KVR_EINTERRUPTED: the callback
+ * `stopped` (may be NULL) returned true. */
 enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_setting *settings, int n_settings,
                               const struct kvr_geometry *geo, int frames, bool (*stopped)(void));

@@ -5,8 +5,8 @@
  *     KVR_TRY(kvr_fit_cache_solve(&f, method, model, model_layers, frames, NULL, &fit));
  *     kvr_fit_cache_free(&f);
  *
- * The value depends on the method, the model's sizes and the number of frames, but not on prompt,
- * seed, window or repeat. One search takes about forty predictions of the cache size. */
+ * The option value depends on the method, the model's sizes and the number of frames, but not on
+ * prompt, seed, window or repeat. One search takes about forty predictions of the cache size. */
 #ifndef KVR_PLAN_FIT_CACHE_H
 #define KVR_PLAN_FIT_CACHE_H
 

@@ -2,8 +2,8 @@
  *
  *     double flop = kvr_rollout_flop(config, 42, 0);     2.97e15 for Wan 1.3B
  *
- * The functions count the FLOPs of the network, without the decoder and without the codec of the
- * cache method. */
+ * The functions count the FLOPs of the transformer. They exclude the FLOPs of the decoder and of
+ * the cache method's codec. */
 #ifndef KVR_PLAN_FLOPS_H
 #define KVR_PLAN_FLOPS_H
 
@@ -16,12 +16,13 @@
 double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int window_frames);
 
 /* Returns the FLOPs of a language model's forward pass over n tokens with a BF16 KV cache. The pass
- * computes the reference for all methods (struct kvr_teacher). */
+ * computes the reference with which every method is compared (struct kvr_teacher). */
 double kvr_teacher_flop(const struct kvr_model_config *c, int n);
-/* Returns the additional FLOPs of evaluating one method on a text of n tokens. The result covers,
- * for each scored token, one forward pass and two evaluations of the LM head, one on the hidden
- * state of the method and one on that of the BF16 reference. The arguments chunk, first and
- * scored have the meaning of the fields of struct kvr_text_request. */
+/* Returns the FLOPs of evaluating one method on a text of n tokens, in addition to
+ * kvr_teacher_flop(). Each scored token needs one forward pass with the method's cache. It also
+ * needs two evaluations of the LM head: on the method's hidden state and on the reference's hidden
+ * state. The arguments chunk, first and scored have the meaning of the fields of struct
+ * kvr_text_request. */
 double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored);
 
 /* Returns the FLOPs of attention when replaying the first `frames` frames of a trace. If n_layers

@@ -13,12 +13,14 @@ enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out);
  * if n_layers is 0. KVR_EINVAL: the model has fewer layers, or `name` is wan-1.3b, wan-14b or
  * wan-5b, which cannot be reduced. */
 enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kvr_geometry *out);
-/* Like kvr_geometry_find_part, for a model or trace of a sweep. For a trace, only the sizes of
- * attention are set, since a trace has no weights. */
+/* Finds the sizes of `m`, a model or trace of a sweep. If n_layers is not 0, the result is for the
+ * first n_layers layers only. For a trace, the number of parameters is 0, because a trace has no
+ * weights. */
 enum kvr_status kvr_geometry_of(const struct kvr_config_model *m, int n_layers,
                                 struct kvr_geometry *out);
 /* Sets g->weight_bytes, the bytes per parameter, to 2 if `compute` is BF16 and `backend` stores
- * BF16 weights. CUDA does, and a CPU only if it has AMX. Any other CPU stores weights as F32. */
+ * BF16 weights. The CUDA backend stores BF16 weights. The CPU backend does so only if the CPU has
+ * AMX, and otherwise stores F32 weights. */
 void kvr_geometry_compute(struct kvr_geometry *g, enum kvr_backend backend, enum kvr_dtype compute);
 
 #endif

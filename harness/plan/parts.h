@@ -8,8 +8,9 @@
 
 /* Returns a JSON object with one entry per kind of component of a method (codec_k, tiers, ...). The
  * entry's value names the component and gives the values of all its options, as in "sym(bits=8,
- * ...)". Two methods with equal objects compute the same results. If an option is a file, the
- * object also has the file's SHA-256. Returns NULL if out of memory. The caller owns the object. */
+ * ...)". Two methods with equal objects compute the same results. If an option's value is a file
+ * name, the object also has the file's SHA-256. Returns NULL if out of memory. The caller owns the
+ * object. */
 json_t *kvr_parts_json(const struct kvr_scheme *p);
 
 /* Returns a JSON object that maps each plug-in of the method to the SHA-256 of its shared object. A

@@ -53,7 +53,8 @@ struct kvr_preferences {
 enum kvr_status kvr_preferences_read(struct kvr_preferences *s);
 void kvr_preferences_free(struct kvr_preferences *s); /* accepts {0} */
 
-/* Sets a preference given on the command line. --dump-config prints `option` as its source. */
+/* Sets a preference to the value `text` from the command line. `option` is the name of the
+ * command-line option, such as "--db", which --dump-config prints as the source of the value. */
 enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_preference_key key,
                                        const char *text, const char *option);
 
@@ -61,9 +62,9 @@ enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_prefe
  * KVR_PREF_QUIET is 0 or 1. */
 int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_key key, int def);
 
-/* Copies into a sweep's YAML document the preferences DB, OUT, TIMEOUT_S and MEMORY_MIB, if they
- * were set by a source of the given rank: file, environment variable or command-line option.
- * Preferences from files do not override keys of the sweep. */
+/* Copies the preferences DB, OUT, TIMEOUT_S and MEMORY_MIB into a sweep's YAML document. Copies a
+ * preference only if a source of kind `rank` set it: a file, an environment variable or a
+ * command-line option. Preferences from files do not override keys of the sweep. */
 enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
                                       enum kvr_preference_rank rank, struct kvr_yaml *sweep);
 

@@ -15,29 +15,32 @@
 #include "harness/cache/predict.h"
 #include "harness/engine/model.h"
 
-/* Reads the config of a model, whose name has the form that kvr_geometry_find describes
- * (geometry.h). The arguments height and width are the video's size in pixels, or 0 for the model's
- * default size. KVR_ENOTFOUND: no such model. KVR_EFORMAT: the config lacks a key. KVR_EINVAL: the
- * height or width is not a multiple of a patch's size in pixels (spatial compression x patch). */
+/* Reads the config of the model `name`, which is any name that kvr_geometry_find() accepts
+ * (geometry.h). `height` and `width` are the video's size in pixels, or 0 for the model's default
+ * size. KVR_ENOTFOUND: no such model. KVR_EFORMAT: the config lacks a key. KVR_EINVAL: the height
+ * or width is not a multiple of a patch's size in pixels, which is the patch's size in latents
+ * times the decoder's spatial compression factor. */
 enum kvr_status kvr_resources_config(const char *name, int height, int width,
                                      struct kvr_model_config *c);
 /* Parses a video size such as "480x832", height x width in pixels; both must be 1 to 8192. */
 enum kvr_status kvr_resources_size(const char *text, int *height, int *width);
-/* Sets g->tokens_per_frame to the number of tokens of a latent frame at the size in config `c`. */
+/* Sets g->tokens_per_frame to the number of tokens of a latent frame at the video size in config
+ * `c`. */
 void kvr_resources_resize(struct kvr_geometry *g, const struct kvr_model_config *c);
 
 struct kvr_resources {
-    /* Bytes of the text encoder UMT5-XXL as a file and in memory. Both are 0 if the model has
-     * another text encoder, or looks up words in a table (n_vocabulary) instead. */
+    /* Size of the text encoder UMT5-XXL in bytes, as a file and in memory. Both sizes are 0 if the
+     * model has another text encoder or has none because its prompts are vocabulary ids
+     * (n_vocabulary). */
     size_t text_file, text_bytes;
     double text_flop; /* FLOPs of encoding a prompt of text_len tokens */
     /* Bytes of the network's activations (`activations`), and peak bytes of cache, weights and
      * activations together (`peak`). */
     size_t activations, peak;
     double network_flop;
-    /* Bytes of the Wan decoder's weights, stored inputs of temporal convolutions, and activations
-     * (struct kvr_vae_cost). All are 0 if no Wan decoder fits the latents, for example if the
-     * latents are RGB pixels. */
+    /* Memory of the Wan decoder in bytes: its weights, the input frames that temporal convolutions
+     * keep for the next latent frame, and its activations (struct kvr_vae_cost). All are 0 if no
+     * Wan decoder fits the latents, for example if the latents are RGB pixels. */
     size_t decoder_weights, decoder_states, decoder_frames;
     double decoder_flop;
     int frames, height, width; /* number of frames of the decoded video in pixel space, and the

@@ -1,4 +1,4 @@
-/* rules.h - exclude and include rules of a config. */
+/* rules.h - the `exclude` and `include` rules of a config, which exclude cells from a sweep. */
 #ifndef KVR_PLAN_RULES_H
 #define KVR_PLAN_RULES_H
 

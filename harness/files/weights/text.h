@@ -17,14 +17,14 @@ extern "C" {
 
 enum { KVR_PRINTABLE = 68 };
 
-/* Copies the name text [n] to buf, sanitized and NUL-terminated, and returns buf. A truncated name
- * ends in "..". */
+/* Copies a name, the n bytes at `text`, to buf, sanitized and NUL-terminated, and returns buf. A
+ * truncated name ends in "..". */
 const char *kvr_printable(char buf[KVR_PRINTABLE], const void *text, size_t n);
 /* Like kvr_printable, for a NUL-terminated name. */
 const char *kvr_shown_string(char buf[KVR_PRINTABLE], const char *text);
 
-/* Whether text [n] is valid UTF-8 by RFC 3629 (shortest form, no surrogates, at most U+10FFFF)
- * without NUL characters. */
+/* Returns whether the n bytes at `text` are valid UTF-8 by RFC 3629 (shortest form, no surrogates,
+ * at most U+10FFFF) without NUL characters. */
 bool kvr_is_utf8(const void *text, size_t n);
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* Lists the tensors of the file whose contents are bytes [n]. `where` is the file's name for error
+/* Lists the tensors of the file whose n bytes are at `bytes`. `where` is the file's name for error
  * messages. The list contains pointers into `bytes` and `where`, which must outlive the list. Sets
  * *legacy to true if the file has the legacy format. After an error the list `l` is empty. */
 enum kvr_status kvr_torch_read(struct kvr_weight_list *l, bool *legacy, const char *where,

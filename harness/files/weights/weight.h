@@ -7,7 +7,7 @@
  *     kvr_weight_list_free(&l);
  *
  * A tensor is plain or block-quantized. All elements of a plain tensor have one type such as F32;
- * element (i0, i1, ...) is at data + (i0 stride0 + i1 stride1 + ...) * element size. A
+ * element (i0, i1, ...) is at data + (i0 * stride[0] + i1 * stride[1] + ...) * element size. A
  * block-quantized tensor (GGUF) is contiguous, and each row has a whole number of blocks. */
 #ifndef KVR_WEIGHTS_WEIGHT_H
 #define KVR_WEIGHTS_WEIGHT_H
@@ -26,7 +26,7 @@ struct kvr_weight {
     const struct kvr_quant *blocks; /* block format; NULL: not block-quantized */
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];  /* extents of all dimensions, outermost dimension first */
-    int64_t stride[KVR_MAX_DIMS]; /* strides in elements, >= 0, if not block-quantized */
+    int64_t stride[KVR_MAX_DIMS]; /* strides of a plain tensor in elements, >= 0 */
     bool contiguous;              /* whether all elements are stored in row-major order without
                                    * gaps, from `data` on */
     int64_t n;                    /* elements */
@@ -66,7 +66,8 @@ enum kvr_status kvr_weight_nonfinite(const struct kvr_weight *w, int64_t *n);
 
 struct kvr_weight_list {
     const char *where;   /* file name for error messages; borrowed */
-    uint64_t file_bytes; /* size of the file in bytes, for the limit KVR_WEIGHTS_EXPANSION */
+    uint64_t file_bytes; /* size of the file in bytes; `total` is at most file_bytes *
+                          * KVR_WEIGHTS_EXPANSION */
     struct kvr_weight *w;
     const struct kvr_weight **by_name;
     int n, cap;

@@ -59,17 +59,17 @@ const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const cha
  * NULL if the tensor is not part of the model, such as a tensor of a critic or an optimizer state.
  * Several tensors of a faulty file can have the same model name. */
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i);
-/* Returns the number of tensors whose model name (kvr_weights_model_name) another tensor also has.
- * Code that loads a model must refuse the file if this number is not 0. */
+/* Returns the number of tensors that have the same model name (kvr_weights_model_name) as another
+ * tensor. Code that loads a model must refuse the file if this number is not 0. */
 int kvr_weights_collisions(const struct kvr_weights *w);
-/* Returns KVR_EFORMAT, with the names of both tensors, if two tensors share a model name. */
+/* Returns KVR_EFORMAT if two tensors have the same model name. The message names both tensors. */
 enum kvr_status kvr_weights_check_names(const struct kvr_weights *w);
 
 /* Converts a tensor of any floating-point or block-quantized type into a new F32 array in host
  * memory. The memory statistics of device `dev` count the array under the tag `tag`. The tensor
- * must have the shape `shape` [n_dims], where -1 matches any extent. Returns KVR_ENOTFOUND if there
- * is no such tensor, and KVR_EFORMAT if its shape differs. Returns KVR_EUNSUPPORTED if the tensor's
- * elements are integers. After an error `out` is empty. */
+ * must have n_dims dimensions, and dimension i must have the extent shape[i], where -1 matches any
+ * extent. Returns KVR_ENOTFOUND if there is no such tensor, and KVR_EFORMAT if its shape differs.
+ * Returns KVR_EUNSUPPORTED if the tensor's elements are integers. After an error `out` is empty. */
 enum kvr_status kvr_weights_read_f32(const struct kvr_weights *w, const char *name, int n_dims,
                                      const int64_t *shape, struct kvr_dev *dev,
                                      enum kvr_mem_tag tag, struct kvr_array *out);

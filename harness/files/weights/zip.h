@@ -11,9 +11,10 @@
  * there.
  *
  * An archive is refused if its end record is not the file's last 22 bytes; an archive with a
- * comment is therefore refused. An archive is also refused if the end record has a wrong position
- * or length of the central directory. Compressed or encrypted records and archives of several disks
- * are refused. Records that exceed the file, overlap or have duplicate names are refused. */
+ * comment is therefore refused. An archive is also refused if its end record states a wrong
+ * position or length of the central directory. Compressed or encrypted records and archives of
+ * several disks are refused. An archive is also refused if a record extends past the end of the
+ * file, or if records overlap or have duplicate names. */
 #ifndef KVR_WEIGHTS_ZIP_H
 #define KVR_WEIGHTS_ZIP_H
 
@@ -39,12 +40,14 @@ struct kvr_zipfile {
     size_t n;
 };
 
-/* Reads the central directory of the archive bytes [n], which must stay valid until
- * kvr_zipfile_free. `where` names the file in error messages. After an error `z` has no records. */
+/* Reads the central directory of the archive whose n bytes are at `bytes`. They must stay valid
+ * until kvr_zipfile_free. `where` names the file in error messages. After an error `z` has no
+ * records. */
 enum kvr_status kvr_zipfile_read(struct kvr_zipfile *z, const char *where,
                                  const unsigned char *bytes, size_t n);
 void kvr_zipfile_free(struct kvr_zipfile *z);
-/* Finds a record by its name [n]; returns NULL if the archive has no such record. */
+/* Finds a record by its name, the n bytes at `name`; returns NULL if the archive has no such
+ * record. */
 const struct kvr_zipfile_record *kvr_zipfile_find(const struct kvr_zipfile *z, const void *name,
                                                   size_t n);
 
