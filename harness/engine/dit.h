@@ -7,11 +7,12 @@
  *     KVR_TRY(kvr_cache_end_pass(cache));
  *     kvr_dit_close(&d);
  *
- * The DiT owns its activations and the cross-attention keys and values of the current prompt. The
- * DiT uses the KV cache only through kvr_cache_append and kvr_cache_attend. The arguments x and out
- * are device memory. The prompt embedding P, the timesteps t and the tensors that a tap (callback)
- * receives are host memory. On CUDA, a forward is asynchronous: errors are returned by the next
- * kvr_dev_sync. */
+ * The DiT owns its activations and the cross-attention keys and values of the current prompt. It
+ * stores keys and values in the KV cache by kvr_cache_append, or directly in a BF16 cache
+ * (kvr_cache_current), and computes attention by kvr_cache_attend or its BF16 variants. The
+ * arguments x and out point to device memory. The prompt embedding P, the timesteps t and the
+ * tensors that a tap (callback) receives are in host memory. On CUDA, a forward is asynchronous:
+ * errors are returned by the next kvr_dev_sync. */
 #ifndef KVR_ENGINE_DIT_H
 #define KVR_ENGINE_DIT_H
 
@@ -27,13 +28,15 @@ struct kvr_dit;
 
 enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct kvr_model *m);
 void kvr_dit_close(struct kvr_dit **d);
-/* Bytes of the activations and of the prompt's cross-attention keys and values on the CPU. */
+/* Returns how many bytes a DiT on the CPU allocates for its activations and for the prompt's
+ * cross-attention keys and values. */
 size_t kvr_dit_bytes(const struct kvr_model_config *c);
 const struct kvr_model *kvr_dit_model(const struct kvr_dit *d);
 struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d);
 
-/* Computes the text MLP and every layer's cross-attention K and V of the prompt P [text_len,
- * text_dim]. The keys and values of the previous prompt are discarded. */
+/* Applies the text MLP to the prompt embedding P [text_len, text_dim], and computes every layer's
+ * cross-attention keys and values from the result. The keys and values of the previous prompt are
+ * discarded. */
 enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P);
 
 /* Computes the network's output for the chunk that `pass` describes. The output is the flow or x0,
@@ -46,11 +49,13 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
  * default. */
 enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts *opts);
 
-/* On CUDA, captures the forward as a CUDA graph at a chunk's second denoising step. This step and
- * the chunk's later steps launch the graph, with the same results as without a graph. A graph is
- * used only for a pass that stores nothing in the KV cache, and only without a tap, a cache
- * observer (cache.h) and feature reuse. The time of graph launches is reported as graph_ns of
- * kvr_dit_times(), not per operation. Graphs are disabled by default. */
+/* Enables or disables CUDA graphs, which are disabled by default and have no effect on the CPU. The
+ * forward is captured as a graph at a chunk's second denoising step. This step and the chunk's
+ * later steps launch the graph, with the same results as without a graph. A forward runs without a
+ * graph if it stores keys and values in the KV cache. All forwards run without a graph while a tap
+ * (kvr_dit_tap), a cache observer (cache.h) or feature reuse is enabled. kvr_dit_times() reports
+ * only the total time of graph launches, as graph_ns, and not the time of each operation in a
+ * graph. */
 void kvr_dit_set_graphs(struct kvr_dit *d, bool on);
 
 struct kvr_graph_counts {
@@ -60,17 +65,18 @@ struct kvr_graph_counts {
 void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out);
 
 struct kvr_reuse_counts {
-    int64_t compared, skipped; /* compared: number of denoising steps whose block input was compared
-                                * with the previous step's; skipped: number of steps whose
-                                * transformer blocks were skipped */
-    double total;              /* sum of the relative L1 changes of the block input over the
-                                * compared steps (methods/reuse.h) */
+    int64_t compared, skipped; /* compared: number of denoising steps in which the input of the
+                                * transformer blocks was compared with that of the previous step;
+                                * skipped: number of steps in which the blocks were skipped */
+    double total;              /* relative L1 change of the blocks' input since the previous step,
+                                * summed over the compared steps (methods/reuse.h) */
 };
 void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out);
 
 /* A tap is a callback that receives named intermediate tensors, for `kvreel engine check` and for
- * recording traces. Tensor names are those of the recorded files (check.h) without the name of the
- * recorded forward: "block0.q_rope", not "a.block0.q_rope". If fn is NULL, no tap is called. */
+ * recording traces. The names are those of the tensors in the recorded files (check.h), without the
+ * prefix that tells the recorded forwards apart: "block0.q_rope", not "a.block0.q_rope". If fn is
+ * NULL, no tap is called. */
 typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
 

@@ -26,14 +26,14 @@ struct kvr_dit_rope {
     double *cosines, *sines; /* [N, D/2] */
 };
 
-/* A forward pass captured as a CUDA graph, and its parameters at the capture. */
+/* A forward pass captured as a CUDA graph, and the arguments with which it was captured. */
 struct kvr_dit_recording {
     struct kvr_graph *graph; /* NULL: no graph */
     const struct kvr_cache *cache;
     const float *x;
     float *out;
     int frame0;
-    bool failed; /* the capture failed and is not retried */
+    bool failed; /* capturing the graph failed; later passes run without a graph */
 };
 
 struct kvr_dit {
@@ -43,18 +43,21 @@ struct kvr_dit {
     const struct kvr_ops *ops;
     int tokens_per_frame; /* S */
     struct kvr_buf arena;
-    /* Shapes: S = tokens_per_frame, N = frames_per_chunk * S, T = text_len, F = frames_per_chunk,
-     * d = dim, f = ffn_dim. Arrays of type void * have the activation type of `flow`. */
+    /* Shapes: F = frames_per_chunk, S = tokens_per_frame, N = F * S, T = text_len, d = dim, f =
+     * ffn_dim, C = in_dim, ph = patch_h, pw = patch_w. Arrays of type void * have BF16 elements if
+     * flow.narrow is true, otherwise F32 elements. */
     struct kvr_flow flow;
     void *q, *k, *v, *ctx;                  /* [N,d] */
     void *ffn;                              /* [N,f] */
-    float *wide[3];                         /* [N,d]: BF16 activations in F32, for F32 kernels */
-    struct kvr_buf wide_scratch;            /* allocated at the first use */
+    float *wide[3];                         /* [N,d]: F32 copies of BF16 activations, for kernels
+                                             * that need F32 */
+    struct kvr_buf wide_scratch;            /* memory of `wide`, allocated at the first use */
     float *patches;                         /* [N, C*ph*pw]: input patches, later the head output */
     float *sinusoid;                        /* [F, freq_dim] */
     float *time_hidden, *time_embed, *silu; /* [F,d] */
-    float *time_mod;                        /* [F,6,d]: timestep's shifts, scales and gates */
-    /* [F,6,d]: time_mod plus the learned `modulation` of this and of the previous block. */
+    float *time_mod;                        /* [F,6,d]: shifts, scales and gates of each timestep */
+    /* [F,6,d]: time_mod plus the learned `modulation` of the current block (mod) or of the previous
+     * block (mod_before). mod_before has the gate of a residual add that kvr_flow_add deferred. */
     float *mod, *mod_before;
     float *head_mod;                    /* [F,2,d] */
     float *text, *text_hidden, *text_k; /* [T,d] */
@@ -63,12 +66,13 @@ struct kvr_dit {
     struct kvr_dit_rope rope;
     struct kvr_dit_rope host_rope; /* host copy of `rope`, or `rope` itself if in host memory */
     float *host_sinusoid;          /* host copy of `sinusoid`, or `sinusoid` itself */
-    struct kvr_buf host;           /* memory of host_rope and host_sinusoid */
-    struct kvr_buf shown;          /* host copy of a tap's data */
+    struct kvr_buf host;           /* host memory of the copies host_rope and host_sinusoid */
+    struct kvr_buf shown;          /* host copy of the tensor that is passed to `tap` */
     double rope_frame;
-    float *inverses; /* [N]: 1 / RMS of each query row; NULL if GEMMs compute no sums of squares */
-    struct kvr_query_norm query; /* RMSNorm that the attention kernel applies to queries; if its
-                                  * `inverses` is NULL, queries are normalized earlier */
+    float *inverses; /* [N]: 1 / RMS of each token's query; NULL if flow.fuses is false */
+    struct kvr_query_norm query; /* RMSNorm that the attention kernel applies to queries; if
+                                  * query.inverses is NULL, the queries are normalized before
+                                  * attention */
     struct kvr_cross *cross;     /* [n_layers] */
     struct kvr_cross_work cross_work;
     bool has_prompt;
@@ -82,8 +86,9 @@ struct kvr_dit {
     struct kvr_graph_counts graph_counts;
 };
 
-/* Returns true if the host cannot access the device's memory. Inputs are then computed on the host
- * and copied to the device. Returns false if there is no device, as in kvr_dit_bytes(). */
+/* Returns true if the host cannot access the device's memory. Inputs such as RoPE angles are then
+ * computed on the host and copied to the device. Returns false if d->dev is NULL, as in
+ * kvr_dit_bytes(), which only computes sizes. */
 static inline bool kvr_dit_on_device(const struct kvr_dit *d)
 {
     return d->dev && !kvr_dev_in_host(d->dev);

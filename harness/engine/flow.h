@@ -24,14 +24,14 @@ struct kvr_flow {
     bool rounds;              /* whether activations are rounded to BF16 */
     bool narrow;              /* whether activations are stored as BF16, not only rounded */
     void *x;                  /* [N,d]: the residual stream */
-    void *y;                  /* [N,d]: buffer for the normalized x, or for a residual that is to
-                               * be added to x */
+    void *y;                  /* [N,d]: buffer for the normalized x, or for a layer's result before
+                               * it is added to x */
     struct kvr_residual left; /* residual whose addition to x is deferred; used only if `narrow` */
     bool fuses;               /* whether one kernel can fuse a GEMM with the residual add and with
                                * partial sums of squares for a later RMSNorm */
-    float *squares; /* [N, kvr_linear_squares(d)]: partial sums of squares of each row that the
-                     * first layer of the last kvr_flow_layers call wrote */
-    bool squared;   /* `squares` is valid */
+    float *squares; /* [N, kvr_linear_squares(d)]: partial sums of squares of each row of the first
+                     * layer's result in the last kvr_flow_layers call */
+    bool squared;   /* whether the last linear layers that ran wrote `squares` */
 };
 
 /* Parameters of the norm before a group of layers. If stride > 0, the norm is modulated: y =
@@ -43,14 +43,14 @@ struct kvr_flow_norm {
     int64_t stride; /* floats between frames */
 };
 
-/* Input rows of a layer and their number of columns. If x is NULL, the input is in the buffer of
- * kvr_gemm_input(). */
+/* Input rows of a layer and their number of columns. If x is NULL, the layer reads the buffer that
+ * kvr_gemm_input() returns. */
 struct kvr_flow_in {
     const void *x;
     int columns;
 };
 
-/* Cosines and sines of the RoPE angles of each row, in float64. */
+/* Cosines and sines, in float64, of the angles by which RoPE rotates each of the N tokens. */
 struct kvr_flow_angles {
     int head_dim;
     const double *cosines, *sines; /* [N, head_dim / 2] */
@@ -66,14 +66,15 @@ enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_line
                                  enum kvr_linear_end end);
 
 /* Adds the deferred residual, if any, to x, then normalizes x for the next layer. If `shown` is
- * true, the normalized x is written to f->y, where a tap (dit.h) can read it. Otherwise, if
- * `narrow`, it is written to the buffer of kvr_gemm_input(). */
+ * true or f->narrow is false, the normalized x is written to f->y, where a tap (a callback, see
+ * dit.h) can read it. Otherwise it is written to the buffer that kvr_gemm_input() returns. */
 struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *norm, bool shown);
-/* Converts x [m,k] in F32 to the element type of a layer's input. */
+/* Makes the F32 matrix x [m,k] the input of the next layer. If f->narrow is true, x is converted to
+ * BF16. */
 struct kvr_flow_in kvr_flow_floats(struct kvr_flow *f, int64_t m, int k, const float *x);
-/* Runs n layers on the same input, and writes the result of layer i to y[i] [N, outputs of layer
- * i]. */
+/* Runs n layers on the same input. The result of layer i is written to y[i], which has N rows and a
+ * column for each output of the layer. */
 enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                                 int n, const struct kvr_linear *const *l, void *const *y);
 /* Runs a layer with n outputs, and writes the GELU of its result to y [N, kvr_gemm_columns(n)].
@@ -81,13 +82,14 @@ enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, st
 enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                               const struct kvr_linear *l, void *y, struct kvr_flow_in *out);
 /* Runs a layer with n outputs, and writes its result to y [N,n] in F32 even if activations are
- * BF16. If `narrow`, the input must be in the buffer of kvr_gemm_input(), that is, `in` comes from
- * kvr_flow_floats, or from kvr_flow_norm with shown = false. */
+ * BF16. If f->narrow is true, `in` must be the return value of kvr_flow_floats, or of kvr_flow_norm
+ * with shown = false. */
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y);
 /* Computes x += gate * l(in); the addition may be deferred until the next norm. `gate` has one
  * vector per frame, and vectors of successive frames are `stride` floats apart. If gate is NULL,
- * the gate is 1. If `shown` is true, the layer's result l(in) is also written to y. */
+ * the gate is 1. If `shown` is true, the layer's result l(in) is also written to f->y, where a tap
+ * can read it. */
 enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, const float *gate, int64_t stride,
                              bool shown);

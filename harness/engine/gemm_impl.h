@@ -6,11 +6,12 @@
 
 #include "harness/engine/gemm.h"
 
-/* The functions of gemm.h for one backend; arguments are already checked. */
+/* The functions of gemm.h, implemented by one backend. gemm.c has already checked their
+ * arguments. */
 struct kvr_gemm_kind {
     bool holds_bf16; /* whether BF16 layers can read and write activations stored as BF16 */
     /* Returns whether layers with compute type BF16 store BF16 weights. If this pointer is NULL,
-     * they store BF16 weights if holds_bf16 is true. */
+     * the layers store BF16 weights if and only if holds_bf16 is true. */
     bool (*bf16_weights)(void);
     enum kvr_status (*open)(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute);
     void (*close)(struct kvr_gemm *g);
@@ -23,7 +24,8 @@ struct kvr_gemm_kind {
     enum kvr_status (*run)(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                            const struct kvr_linear *const *l, float *const *y);
     void (*free_scratch)(struct kvr_gemm *g);
-    /* The functions for BF16 activations are all NULL if the backend has none. */
+    /* The functions from `input` to `run_added` read or write BF16 activations. They are NULL if
+     * holds_bf16 is false. */
     kvr_bf16 *(*input)(struct kvr_gemm *g, int64_t m, int k);
     void (*leave)(struct kvr_gemm *g, int64_t m, int k, const float *x);
     enum kvr_status (*prepare_end)(const struct kvr_linear *l, int64_t m, enum kvr_linear_end end);
@@ -33,7 +35,8 @@ struct kvr_gemm_kind {
     enum kvr_status (*run_added)(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
                                  const struct kvr_linear *l, const struct kvr_linear_gate *gate,
                                  kvr_bf16 *sum, kvr_bf16 *y, bool *left);
-    /* `fuses`, `run_fused`: GEMM fused with the next operation; NULL: not supported. */
+    /* run_fused runs a GEMM and its epilogue in one kernel, and `fuses` returns whether the device
+     * supports this. Both pointers are NULL if the backend has no such kernel. */
     bool (*fuses)(const struct kvr_gemm *g);
     enum kvr_status (*run_fused)(struct kvr_gemm *g, int64_t m, const struct kvr_linear_fused *how,
                                  int n_layers, const struct kvr_linear *const *l,

@@ -13,10 +13,10 @@
  *         n = rms(x) w',  x += W_down (silu(W_gate n) * W_up n)
  *     hidden = rms(x) w'',  logits = hidden E^T
  *
- * RoPE rotates adjacent pairs (2i, 2i + 1) of a head by position * base^(-2i / D). GGUF files of
- * this architecture store the rows of W_q and W_k in this pair order, so no rows are permuted.
- * Query head h reads KV head h / (H / n_kv_heads). Attention is causal within the chunk
- * (cache.h). */
+ * RoPE rotates each pair of adjacent elements (2i, 2i + 1) of a head by the angle position *
+ * base^(-2i / D), where D is the head dimension. GGUF files of this architecture store the rows of
+ * W_q and W_k in this pair order, so no rows are permuted. Of the H query heads, head h reads KV
+ * head h / (H / n_kv_heads). Attention is causal within the chunk (cache.h). */
 #ifndef KVR_ENGINE_LM_H
 #define KVR_ENGINE_LM_H
 
@@ -39,8 +39,8 @@ void kvr_lm_close(struct kvr_lm **lm); /* accepts NULL */
  * the operand type of attention. */
 struct kvr_cache_shape kvr_lm_cache_shape(const struct kvr_model *m, int chunk);
 
-/* Callback that receives the keys after RoPE and the values, both [T,n_kv_heads,D], which a layer
- * appends to the KV cache. */
+/* Callback that receives the keys after RoPE and the values, both [T,n_kv_heads,D] for T tokens,
+ * that a layer appends to the KV cache. */
 typedef void kvr_lm_keep_fn(void *ctx, int layer, const float *k, const float *v);
 void kvr_lm_keep(struct kvr_lm *lm, kvr_lm_keep_fn *fn, void *ctx); /* fn NULL: stop */
 

@@ -1,16 +1,18 @@
 /* model.h - opens a model folder, which has config.json, the weights and, for models with their own
  * vocabulary, prompt_table.safetensors. The weights are the first of these files that exists:
- * dit.safetensors, dit.pt, self_forcing_dmd.pt, diffusion_pytorch_model.safetensors. The supported
- * formats and tensor names are listed in docs/weights.md.
+ * dit.safetensors, dit.pt, self_forcing_dmd.pt, generator.pt, model_bf16.pt, longlive_base.pt,
+ * diffusion_pytorch_model.safetensors. The supported formats and tensor names are listed in
+ * docs/weights.md.
  *
  *     struct kvr_model *m;
  *     KVR_TRY(kvr_model_open(&m, dev, "models/nano"));
  *     ... m->config.n_layers ...
  *     kvr_model_close(&m);
  *
- * Latents are decoded by Wan2.1_VAE.pth (or vae.pth, vae.safetensors) in the folder. The tiny
- * decoder taew2_1.pth (or taew2_1.safetensors) is used only if kvr_model_use.decoder selects it.
- * Keys that Wan's own config.json (_class_name WanModel) lacks have the values of Self-Forcing.
+ * Latents are decoded by Wan2.1_VAE.pth (or Wan2.2_VAE.pth, vae.pth, vae.safetensors) in the
+ * folder. The tiny decoder taew2_1.pth (or taew2_1.safetensors) is used only if
+ * kvr_model_use.decoder selects it. kvreel sets the keys that are missing in Wan's own config.json
+ * (_class_name WanModel) to Self-Forcing's values.
  *
  * A config.json with model_type "llama" describes a language model (lm.h), whose weights are in the
  * GGUF file that config.json names.
@@ -42,7 +44,7 @@ struct json_t; /* jansson */
 
 struct kvr_model_config {
     int dim, ffn_dim, freq_dim, text_dim, text_len;
-    int in_dim, out_dim, n_heads, n_layers; /* a head has dim / n_heads channels */
+    int in_dim, out_dim, n_heads, n_layers; /* dim / n_heads: channels of a head */
     int patch_h, patch_w;                   /* height and width of a DiT patch, in latent pixels;
                                              * the temporal patch size is 1 */
     double eps;
@@ -53,12 +55,14 @@ struct kvr_model_config {
     int n_steps;
     double steps[KVR_MAX_STEPS];  /* noise level of each denoising step before the shift, in 1/1000,
                                    * such as 750; unused by UniPC */
-    enum kvr_timesteps timesteps; /* how `steps` are mapped to the network's timesteps
-                                   * (schedules.def) */
-    bool rounded_timesteps;       /* whether timesteps are rounded to the network's compute type */
+    enum kvr_timesteps timesteps; /* rule that maps each entry of `steps` to a timestep, an input of
+                                   * the network (schedules.def) */
+    bool rounded_timesteps;       /* whether timesteps are rounded to BF16 if the network's compute
+                                   * type is BF16 */
     double context_timestep;
     enum kvr_predicts prediction;
-    bool latent_is_rgb; /* whether latents are RGB frames in latent_range, which need no decoder */
+    bool latent_is_rgb; /* whether latents are RGB frames, which need no decoder and are clamped to
+                         * [latent_lo, latent_hi] */
     float latent_lo, latent_hi;
     int window_frames;  /* default attention window in frames, or 0 if all frames are visible */
     int sink_frames;    /* default sink size: number of first frames that stay visible outside of
@@ -70,13 +74,14 @@ struct kvr_model_config {
         int rank;
         double alpha;
     } lora;
-    int n_vocabulary;    /* 0: prompts are given as text embeddings, not as vocabulary ids */
+    int n_vocabulary;    /* length of `vocabulary`; if 0, prompts are given as text embeddings
+                          * instead of vocabulary ids */
     char **vocabulary;   /* index = id */
     bool random_weights; /* whether weights and prompt embeddings are generated at random from
                           * weights_seed (draw.h) */
     uint64_t weights_seed;
-    /* Fields of language models (lm.h), whose frame is one token; false, 0 or NULL for video
-     * models. */
+    /* Fields of language models (lm.h), which treat one token as one frame. For video models, these
+     * fields are false, 0 or NULL. */
     bool is_lm;
     int n_kv_heads, vocabulary_size, context_length;
     double rope_base;
@@ -88,8 +93,8 @@ struct kvr_model_config {
 /* Reads and checks a config.json; kvr_model_config_free frees the strings of `c`. */
 enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path);
 void kvr_model_config_free(struct kvr_model_config *c);
-/* Adds the keys that Wan's own config.json (_class_name WanModel) lacks, with Self-Forcing's values
- * for 480x832 pixels. */
+/* Adds the keys that are missing in Wan's own config.json (_class_name WanModel), with the values
+ * of Self-Forcing for videos of 480x832 pixels. */
 enum kvr_status kvr_model_config_fill(struct json_t *root, const char *path);
 
 /* Names of the samplers: "model" (the model's own), "renoise" and "unipc"; NULL-terminated. */
@@ -98,9 +103,9 @@ extern const char *const kvr_sampler_names[];
  * timestep shift, as in "unipc:8:3". Other spellings of the same numbers, such as "unipc:08", are
  * rejected. */
 bool kvr_sampler_is_spelt(const char *text);
-/* Replaces the configuration's sampler by `name`. Returns KVR_EINVAL if the name is unknown.
- * Returns KVR_EUNSUPPORTED for a language model, unless `name` is "model". Returns the same error
- * for re-noising if the configuration lists no denoising steps (`steps`). */
+/* Replaces the configuration's sampler by `name`. Returns KVR_EINVAL if the name is unknown. A
+ * language model supports only the name "model"; other names give KVR_EUNSUPPORTED. The name
+ * "renoise" also gives KVR_EUNSUPPORTED if the configuration lists no denoising steps (`steps`). */
 enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name);
 
 /* The names of all schedules, which are "model" for the model's own schedule and the names in
@@ -120,7 +125,7 @@ enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name
  * list kvr_decoder_names is NULL-terminated. */
 enum kvr_decoder_kind { KVR_DECODER_VAE, KVR_DECODER_TAEHV, KVR_N_DECODERS };
 extern const char *const kvr_decoder_names[];
-/* Returns KVR_EINVAL and lists the known decoders if `name` is unknown. */
+/* If `name` is unknown, returns KVR_EINVAL with an error message that lists the known decoders. */
 enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out);
 
 /* Paths of the files in a model folder, malloc'ed. If a required file is missing, its path is the
@@ -141,28 +146,31 @@ void kvr_model_shed(struct kvr_model *m);
 
 /* Options for opening a model folder. */
 struct kvr_model_use {
-    const char *schedule;  /* name of the schedule (kvr_schedule_choose), from whose denoising
-                            * steps n_steps selects; if NULL, the model's own schedule is used */
-    const char *sampler;   /* name of the sampler (kvr_sampler_choose), chosen after the schedule;
-                            * if NULL, the model's own sampler is used */
+    const char *schedule;  /* name of the denoising schedule (kvr_schedule_choose); if NULL, the
+                            * model's own schedule is used */
+    const char *sampler;   /* name of the sampler (kvr_sampler_choose), which may replace the
+                            * schedule's number of steps and shift; if NULL, the model's own sampler
+                            * is used */
     const char *lora;      /* LoRA file used instead of the configuration's; if NULL, the
                             * configuration's LoRA file, if any, is used */
-    int n_layers, n_steps; /* use only the first n_layers layers and n_steps denoising steps; 0
-                            * uses all, other numbers require random weights */
+    int n_layers, n_steps; /* use only the first n_layers layers and the first n_steps denoising
+                            * steps; 0: use all; a smaller number than the model's requires random
+                            * weights */
     bool look;             /* read the configuration and the weights' names and shapes, and
                             * compute the hash, but load no weights: no forward can run */
     bool plan;             /* for memory plans: accept missing weight files, and do not hash large
                             * files; requires the option `look` */
-    enum kvr_decoder_kind decoder;  /* decoder of the latents; if not KVR_DECODER_VAE (0), the
-                                     * decoder's file must exist */
+    enum kvr_decoder_kind decoder;  /* decoder of the latents; only the file of the default,
+                                     * KVR_DECODER_VAE (0), may be missing */
     enum kvr_dtype decoder_compute; /* compute type of the decoder, KVR_F32 (0) or KVR_BF16; TAEHV
                                      * always computes in F32 */
     enum kvr_dtype compute;         /* compute type of linear layers (gemm.h), KVR_F32 (0) or
                                      * KVR_BF16 */
     bool tune;                      /* autotune linear layers (kvr_gemm_tune) */
     const char *stamp, *sha256;     /* results of kvr_model_stamp and kvr_model_sha256 from an
-                                     * earlier opening, or NULL; if the stamp of the files is still
-                                     * `stamp`, sha256 is used and the files are not hashed */
+                                     * earlier opening, or NULL; if the files still have this stamp,
+                                     * they are not hashed again, and the model's hash is
+                                     * `sha256` */
 };
 /* Opens a model folder. The model's hash covers config.json, the weights, the LoRA file, the prompt
  * table and the decoder's file. Weights are copied to `dev` tensor by tensor; prompt tables stay in
@@ -181,21 +189,23 @@ const char *kvr_model_sha256(const struct kvr_model *m);  /* the model's hash in
  * `plan` permits. */
 bool kvr_model_absent(const struct kvr_model *m);
 const char *kvr_model_vae(const struct kvr_model *m); /* path of the decoder's file, or NULL if the
-                                                       * model has no decoder */
+                                                       * file is missing or the model needs no
+                                                       * decoder */
 enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* kind of the decoder */
 enum kvr_dtype kvr_model_decoder_compute(const struct kvr_model *m);
-/* Returns a hex digest of the inodes, sizes and change times of the model's files, which stays
- * equal while the files are unchanged. The digest is empty if a file was written less than a second
- * ago, because change times are too coarse to detect a second write. */
+/* Returns a hex digest of the inodes, sizes and timestamps of the model's files, which stays equal
+ * while the files are unchanged. The digest is empty if a timestamp was less than two seconds old,
+ * because another write might leave that timestamp unchanged. It is also empty if a file changed
+ * while the model was opened. */
 const char *kvr_model_stamp(const struct kvr_model *m);
 int kvr_model_tokens_per_frame(const struct kvr_model *m);
 int kvr_model_head_dim(const struct kvr_model *m);
 int64_t kvr_model_frame_elems(const struct kvr_model *m); /* elements per latent frame: in_dim *
                                                            * latent_h * latent_w */
 
-/* Computes the prompt embedding P [text_len, text_dim] of vocabulary ids, where row i is
- * token_embedding[id[i]] + position_embedding[i]. Returns KVR_EUNSUPPORTED for a model without a
- * vocabulary. */
+/* Computes the embedding P [text_len, text_dim] of a prompt given as text_len vocabulary ids. Row i
+ * of P is token_embedding[ids[i]] + position_embedding[i]. Returns KVR_EUNSUPPORTED for a model
+ * without a vocabulary. */
 enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n_ids, float *P);
 /* Generates a random prompt embedding (kvr_draw_prompt) for a model with random weights, from the
  * model's seed and `text`. Returns KVR_EUNSUPPORTED for a model with real weights. */

@@ -21,10 +21,12 @@ struct kvr_model {
     struct kvr_dev *dev;
     struct kvr_model_config config;
     char sha256[KVR_SHA256_HEX], stamp[KVR_SHA256_HEX];
-    char *vae; /* path of the decoder's weights; NULL: no decoder is used */
+    char *vae; /* path of the decoder's weights; NULL if the file is missing or the model needs no
+                * decoder */
     enum kvr_decoder_kind decoder;
     enum kvr_dtype decoder_compute;
-    bool absent; /* the weight file or the LoRA file is missing (kvr_model_use.plan) */
+    bool absent; /* the weight file or the LoRA file is missing, which only kvr_model_use.plan
+                  * permits */
     struct kvr_gemm *gemm;
     struct kvr_linear *patch;         /* [d, C*ph*pw] */
     struct kvr_linear *text0, *text2; /* [d, text_dim], [d,d] */
@@ -33,15 +35,15 @@ struct kvr_model {
     struct kvr_linear *head;          /* [C*ph*pw, d] */
     const float *head_modulation;     /* [2,d] */
     struct kvr_block *blocks;         /* [n_layers] */
-    struct kvr_array *vectors;        /* [n_vectors]: memory of head_modulation and of the
-                                       * float pointers in `blocks` */
+    struct kvr_array *vectors;        /* [n_vectors]: arrays to which head_modulation and the float
+                                       * pointers in `blocks` point */
     int n_vectors;
     struct kvr_array tokens;    /* [n_vocabulary, text_dim]: token embeddings of the prompt table;
                                  * empty if the model has no vocabulary */
-    struct kvr_array positions; /* [text_len, text_dim]: position embeddings, empty like `tokens` */
-    struct kvr_lm_weights *lm;  /* weights of a language model, for which the DiT's weights and
-                                 * the prompt table (`patch` to `positions`) are empty; NULL for
-                                 * a video model */
+    struct kvr_array positions; /* [text_len, text_dim]: position embeddings of the prompt table;
+                                 * empty if the model has no vocabulary */
+    struct kvr_lm_weights *lm;  /* weights of a language model, which leaves the fields from `patch`
+                                 * to `positions` empty; NULL for a video model */
 };
 
 #endif

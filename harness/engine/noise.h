@@ -20,9 +20,9 @@ extern "C" {
  * chunk. */
 typedef enum kvr_status kvr_noise_fn(void *ctx, int chunk, int step, int frame0, int n_frames,
                                      int64_t frame_elems, float *dst);
-/* Generates noise by the Philox generator. Initial noise depends only on (seed, frame).
- * Re-noising noise depends only on (seed, chunk, step, frame - frame0). The argument ctx is a const
- * uint64_t * to the seed. */
+/* Generates noise by the Philox generator. Initial noise depends only on (seed, frame). Noise for
+ * re-noising depends only on (seed, chunk, step, index of the frame in dst). The argument ctx
+ * points to the seed, a uint64_t. */
 kvr_noise_fn kvr_noise_philox;
 
 /* kvr_noise_moved generates noise with a small perturbation, to measure how strongly a rollout

@@ -8,8 +8,8 @@
  * are asynchronous, and kvr_dev_sync() returns their errors. Tensors of N tokens with d values are
  * row-major. A per-frame vector applies to all tokens_per_frame tokens of its frame, and vectors of
  * successive frames are `stride` floats apart. On the CPU, one thread computes each row or partial
- * sum of a result, so results do not depend on the number of threads. NaN
- * propagates. The functions allocate no memory. */
+ * sum of a result, so results do not depend on the number of threads. NaN propagates. The functions
+ * allocate no memory. */
 #ifndef KVR_ENGINE_OPS_H
 #define KVR_ENGINE_OPS_H
 
@@ -26,20 +26,20 @@ extern "C" {
 #endif
 
 enum {
-    KVR_OPS_MAX_TEXT = 8192,    /* maximum n_keys of cross-attention */
-    KVR_OPS_MAX_HEAD_DIM = 256, /* maximum head_dim of kvr_ops_cuda */
-    KVR_OPS_L1_PARTS = 256,     /* number of partial sums of each L1 norm of kvr_ops.l1 */
+    KVR_OPS_MAX_TEXT = 8192,    /* maximum number of keys in cross-attention */
+    KVR_OPS_MAX_HEAD_DIM = 256, /* maximum head_dim that kvr_ops_cuda supports */
+    KVR_OPS_L1_PARTS = 256,     /* number of partial sums into which kvr_ops.l1 splits a norm */
     KVR_OPS_LANES = 16,         /* cross_pack pads rows of k and v to a multiple of 16 floats */
 };
 
 struct kvr_rows {
     int64_t n;            /* N */
     int d;                /* values per token */
-    int tokens_per_frame; /* number of tokens that share a per-frame vector */
+    int tokens_per_frame; /* number of consecutive rows that belong to one frame */
 };
 
-/* Shape of latent frames [n_frames, channels, height, width], and size ph x pw of their patches.
- * Each patch of a frame becomes one token. */
+/* Latent frames of shape [n_frames, channels, height, width], which are split into patches of ph x
+ * pw latent pixels. Each patch becomes one token. */
 struct kvr_patching {
     int n_frames, channels, height, width, ph, pw;
 };
@@ -48,16 +48,17 @@ struct kvr_patching {
  * large enough for the F32 layout and for the BF16 layout. */
 struct kvr_cross {
     int n_keys, n_heads, head_dim;
-    /* On CUDA, k and v are [n_keys,H,D] in F32 or BF16. On the CPU, they are zero-padded F32 arrays
-     * of the shapes below, or BF16 panels (ops_cross_bf16.h). */
+    /* On CUDA, k and v are [n_keys,H,D] in F32 or BF16. On the CPU, they are BF16 panels
+     * (ops_cross_bf16.h), or zero-padded F32 arrays with the shapes given after k and v. round16()
+     * rounds up to a multiple of 16. */
     float *k;               /* [H, D, round16(n_keys)] */
     float *v;               /* [H, n_keys, round16(D)] */
     enum kvr_dtype compute; /* compute type of linear layers, which must not change between
                              * cross_pack and cross_attend */
 };
 
-/* A residual gate * y to be added to x, with one gate vector per frame. If gate is NULL, the gate
- * is 1. If y is NULL, no residual is added. */
+/* A deferred residual add, x += gate * y, with one gate vector per frame. If gate is NULL, the gate
+ * is 1. If y is NULL, nothing is added. */
 struct kvr_residual {
     const kvr_bf16 *y;
     const float *gate;
@@ -101,10 +102,10 @@ struct kvr_ops {
      * where one pass is not faster. */
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
-    /* Functions named _bf16 read and write BF16, compute in F32 and round each result once; on the
-     * CPU their pointers are NULL. The norms norm_modulate_bf16 and norm_affine_bf16 first add the
-     * residual `before` to x and store the rounded sum in x. The output y of these two norms has
-     * `columns` columns; columns after the first d are zero. */
+    /* Functions whose names end in _bf16 read and write BF16, compute in F32 and round each result
+     * once; on the CPU their pointers are NULL. The norms norm_modulate_bf16 and norm_affine_bf16
+     * first add the residual `before` to x and store the rounded sum in x. The output y of these
+     * two norms has `columns` columns; columns after the first d are zero. */
     void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                                const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                const float *scale, int64_t stride, double eps, kvr_bf16 *y,
@@ -127,11 +128,11 @@ struct kvr_ops {
                 int64_t stride, float *x);
     void (*gelu)(struct kvr_dev *dev, int64_t n, float *x);                 /* tanh form */
     void (*silu)(struct kvr_dev *dev, int64_t n, const float *x, float *y); /* y may be x */
-    /* Rearranges x [F,C,H,W] into tokens out [N, C*ph*pw] with elements in order (channel, patch
-     * row, patch column). */
+    /* Splits x [F,C,H,W] into patches, and writes each patch as a row of `out` [N, C*ph*pw]. The
+     * elements of a row are ordered by channel, patch row and patch column. */
     void (*patchify)(struct kvr_dev *dev, const struct kvr_patching *p, const float *x, float *out);
-    /* Rearranges tokens in [N, ph*pw*C] with elements in order (patch row, patch column, channel)
-     * into x [F,C,H,W]. */
+    /* Assembles x [F,C,H,W] from patches, which are the rows of `in` [N, ph*pw*C]. The elements of
+     * a row are ordered by patch row, patch column and channel. */
     void (*unpatchify)(struct kvr_dev *dev, const struct kvr_patching *p, const float *in,
                        float *x);
     /* Packs the prompt's keys and values k, v [n_keys, H*D] into the layout of `c`. */
@@ -141,16 +142,17 @@ struct kvr_ops {
                          const struct kvr_cross_work *work, const float *q, float *out);
     /* Like cross_attend, for q and out in BF16, both 16-byte aligned. Returns false and writes
      * nothing if the kernel does not support the shape of `c`. If q is NULL, cross_attend_bf16 only
-     * tells whether the shape is supported. The pointer cross_attend_bf16 is NULL on devices
+     * returns whether the shape is supported. The pointer cross_attend_bf16 is NULL on devices
      * without such a kernel. */
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
     /* Computes 1 / RMS of each of n rows of `width` elements: inverses[i] = 1 / sqrt(s / width +
-     * eps), where s is the sum of the row's `parts` partial sums of squares. */
+     * eps). Here s is the sum of squares of row i. The function computes s from partial sums, which
+     * are row i of `squares` [n,parts]. */
     void (*query_inverses)(struct kvr_dev *dev, int64_t n, const float *squares, int parts,
                            int width, double eps, float *inverses);
-    /* Like cross_attend_bf16, with an RMSNorm of q fused into the load of q. */
+    /* Like cross_attend_bf16, but applies RMSNorm to q while loading q. */
     bool (*cross_attend_normed)(struct kvr_dev *dev, const struct kvr_rows *r,
                                 const struct kvr_cross *c, const struct kvr_cross_work *work,
                                 const kvr_bf16 *q, const struct kvr_query_norm *norm,
@@ -162,10 +164,11 @@ struct kvr_ops {
                            const float *per_frame, bool same_for_rows, float *out);
     /* Computes out = x - y for n elements. */
     void (*subtract)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, float *out);
-    /* Computes L1 norms as sums [2, KVR_OPS_L1_PARTS]: partial sums of |x - y|, then partial sums
-     * of |y|. */
+    /* Computes the L1 norms of x - y and of y, each as KVR_OPS_L1_PARTS partial sums. The partial
+     * sums of |x - y| are row 0 of sums [2, KVR_OPS_L1_PARTS], and those of |y| are row 1. */
     void (*l1)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums);
-    /* Computes x0 = x - sigma * flow from the predicted flow in float64, and rounds x0 to float. */
+    /* Computes the denoised sample x0 = x - sigma * flow in float64 and rounds it to float; `flow`
+     * is the network's output. */
     void (*x0_from_flow)(struct kvr_dev *dev, int64_t n, const float *x, const float *flow,
                          float sigma, float *x0);
     /* Re-noises x0: x = (1 - sigma) * x0 + sigma * eps, computed in float32. */
@@ -193,7 +196,7 @@ void kvr_x0_from_flow(int64_t n, const float *x, const float *flow, float sigma,
 void kvr_renoise(int64_t n, const float *x0, const float *eps, float sigma, float *x);
 void kvr_blend(int64_t n, const struct kvr_blend *b, float *out);
 
-/* Number of floats to allocate for k and v of a struct kvr_cross. */
+/* Return the numbers of floats to allocate for k and v of a struct kvr_cross. */
 int64_t kvr_cross_k_floats(int n_keys, int n_heads, int head_dim);
 int64_t kvr_cross_v_floats(int n_keys, int n_heads, int head_dim);
 
