@@ -1,5 +1,5 @@
-/* choose.h - compares a sweep with the database, and chooses the cells (single runs) that this run
- * measures or rescores. */
+/* choose.h - compares a sweep with the database, and chooses the cells (runs of one method on one
+ * prompt) that this kvreel process measures or rescores. */
 #ifndef KVR_RUN_CHOOSE_H
 #define KVR_RUN_CHOOSE_H
 
@@ -25,7 +25,7 @@ struct kvr_job {
     char frames_sha256[65];
     bool expect_same_frames; /* whether the cell is rerun only because its frames file is missing or
                               * damaged; its new frames must then equal the original frames */
-    int tries;               /* number of times that this run has retried the cell so far */
+    int tries;               /* number of times that this run of kvreel retried the cell */
     bool enough;             /* whether the stop rule `until` makes the cell unnecessary */
     bool to_score;           /* whether the cell is DONE, but new metrics must be computed from its
                               * frames */
@@ -34,7 +34,8 @@ struct kvr_job {
     char reason[512];        /* why the cell FAILED */
 };
 
-/* For each outcome of a failed cell, the maximum number of retries within one run. */
+/* For each outcome of a failed cell, the maximum number of retries of the cell within one run of
+ * kvreel. */
 struct kvr_retries {
     int most[KVR_N_OUTCOMES];
 };
@@ -46,8 +47,9 @@ enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text);
 
 /* Sets *out to an array of one job per cell, in the order of the sweep; the caller frees *out.
  * `build` identifies the build of kvreel that runs now (kvr_session_build). A baseline measured by
- * another build is rerun if a cell of this run needs it. Sets the counts of `summary` that are
- * known before the run. Returns KVR_EINVAL if `opts->retry` is invalid. */
+ * another build is rerun if a cell that will run needs it. Sets the fields of `summary` that are
+ * known before the first cell starts, for example `cells` and `skipped`. Returns KVR_EINVAL if
+ * `opts->retry` is invalid. */
 enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct kvr_sweep *sweep,
                            const struct kvr_run_options *opts, const char *build,
                            const char *out_dir, struct kvr_run_summary *summary);

@@ -70,8 +70,9 @@ void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, con
 /* Samples the GPU while the worker runs. The caller may call the function at any rate; it queries
  * NVML only if enough time has passed between the last query and now_ns. */
 void kvr_disturbance_sample(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns);
-/* Computes the fields `codes` and `watch` after the worker has ended. The argument worker_cpu_ns is
- * the CPU time of the worker and its descendants. */
+/* Sets b->codes (the detected disturbances) and b->watch (the observations) after the worker has
+ * ended. worker_cpu_ns, the CPU time of the worker and its descendants, is not counted as a
+ * disturbance. */
 void kvr_disturbance_end(struct kvr_disturbance *b, struct kvr_machine *m, int64_t worker_cpu_ns);
 
 #endif

@@ -26,11 +26,11 @@ struct kvr_external {
 /* Runs the program with empty stdin and this process's stderr, and parses its stdout. The call
  * fails if the command has an unclosed quote, a file is missing, or the program cannot be started.
  * The call also fails if the program is killed or exits with a nonzero code. The program's output
- * must be one JSON object of numbers and nulls, of at most 1 MiB and without the key "sandbox";
- * otherwise the call fails. Numbers may be NaN or Infinity, in Python's spelling. At the timeout
- * the program's process group is killed. On KVR_OK the caller owns the JSON object *out. *unheld is
- * the reason why the program did not run in the requested sandbox, or NULL if the program ran in
- * that sandbox or no sandbox was requested. */
+ * must be one JSON object of numbers and nulls, of at most 1 MiB; otherwise the call fails. The key
+ * "sandbox" is not allowed, because kvreel itself stores a score with this name. Numbers may be NaN
+ * or Infinity, in Python's spelling. At the timeout the program's process group is killed. On
+ * KVR_OK the caller owns the JSON object *out. *unheld is the reason why the program did not run in
+ * the requested sandbox, or NULL if the program ran in that sandbox or no sandbox was requested. */
 enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, const char **unheld);
 
 #endif

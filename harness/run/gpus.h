@@ -9,7 +9,7 @@
  * The lock is a kernel lock on the file kvreel-UUID.lock in the folder $KVREEL_LOCKS. The default
  * folder is /run/lock, or /tmp if /run/lock is not writable. The kernel releases the lock when the
  * process ends, but the file remains. Concurrent sweeps on one machine therefore share its GPUs:
- * after each cell, either sweep may lock the GPU next. */
+ * after each cell, any of the sweeps may lock the GPU next. */
 #ifndef KVR_RUN_GPUS_H
 #define KVR_RUN_GPUS_H
 

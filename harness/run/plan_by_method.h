@@ -1,5 +1,5 @@
-/* plan_by_method.h - summarizes a plan by method: numbers of cells to run, measured earlier and
- * unsupported, with reasons. */
+/* plan_by_method.h - summarizes a plan by method: the numbers of cells to run, measured earlier and
+ * unsupported, and the reason why cells do not run. */
 #ifndef KVR_RUN_PLAN_BY_METHOD_H
 #define KVR_RUN_PLAN_BY_METHOD_H
 

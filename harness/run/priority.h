@@ -5,27 +5,29 @@
 
 #include "harness/run/choose.h"
 
-/* Sorts `order` by descending information per cost; ties keep their order. The information of one
- * more prompt is the decrease of the variance of a method's mean over n prompts, s^2 (1/n - 1/(n +
- * 1)). The standard deviation s over prompts is assumed to be equal for all methods. If costs are
- * equal, every method therefore gets its first prompt before any method gets a second. In timed
- * sweeps a repeat has the same information as a prompt; in untimed sweeps repeats come last. Costs
- * of timed cells are rounded to powers of two, so cells with similar costs keep the sweep's order.
- * A baseline precedes the first cell that needs it. */
+/* Sorts `order`, the indices of all cells, by descending information per cost. Ties keep their
+ * order; tied timed cells get the sweep's order. The information of one more prompt is the decrease
+ * of the variance of a method's mean over n prompts, s^2 (1/n - 1/(n + 1)). The standard deviation
+ * s over prompts is assumed to be equal for all methods. If costs are equal, every method therefore
+ * gets its first prompt before any method gets a second. A repeat is one more cell with the same
+ * method, prompt and seed. In timed sweeps it has the same information as a new prompt; in untimed
+ * sweeps repeats come last. Costs of timed cells are rounded to powers of two, so that cells with
+ * similar costs tie. A baseline precedes the first cell that needs it. */
 enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep,
                                        const struct kvr_job *jobs);
 
-/* Sets *yes to true if the rollout's time is known precisely enough without this cell. The cell
- * must be the seventh or a later repeat, and at least six repeats must have valid times
- * (kvr_store_times). The confidence interval of the median of these times, divided by the median,
- * must have a width of at most `until`. The callback `width` computes this relative width. */
+/* Sets *yes to true if earlier repeats already give the rollout's time precisely enough, so that
+ * the timed cell `cell` is unnecessary. The cell must be the seventh or a later repeat, and at
+ * least six repeats must have valid times (kvr_store_times). The confidence interval of the median
+ * of these times, divided by the median, must have a width of at most `until`. The callback `width`
+ * computes this relative width. */
 enum kvr_status kvr_time_is_known(struct kvr_store *s, const struct kvr_session *session,
                                   const struct kvr_cell *cell, double until, kvr_width_fn *width,
                                   bool *yes);
 
-/* Sets *yes to true if the config's stop rule makes cell `at` unnecessary: kvr_time_is_known is
- * true for the maximum relative width `until` of the config. If this cell is a baseline, all
- * waiting cells that need it must also be unnecessary. *yes is false if the config has no stop
+/* Sets *yes to true if the config's stop rule makes cell `at` unnecessary. The rule calls
+ * kvr_time_is_known with the config's maximum relative width `until`. If the cell is a baseline,
+ * all waiting cells that need it must also be unnecessary. *yes is false if the config has no stop
  * rule, `width` is NULL, or there is no database (`s` is NULL). */
 enum kvr_status kvr_is_enough(struct kvr_store *s, const struct kvr_session *session,
                               const struct kvr_sweep *sweep, const struct kvr_job *jobs, int at,

@@ -16,7 +16,8 @@ struct kvr_prompt_words {
 };
 
 /* Parses the prompt `text` with the model's vocabulary. If the model has no vocabulary or the
- * prompt cannot be parsed, prompt.n_chunks is 0. `config` must outlive `s`. KVR_ENOMEM. */
+ * prompt cannot be parsed, prompt.n_chunks is 0. `config` must outlive `s`, because `s` points to
+ * the strings of `config`. KVR_ENOMEM. */
 enum kvr_status kvr_prompt_words_open(struct kvr_prompt_words *s, const char *model_dir,
                                       const struct kvr_model_config *config, const char *text,
                                       int n_chunks);

@@ -19,13 +19,13 @@ struct kvr_rescore_options {
                               * cells) */
     int n_only;
     bool force;            /* whether to recompute metrics that are already stored */
-    bool (*stopped)(void); /* callback between two cells; if it returns true, rescoring stops (NULL:
-                            * no callback) */
+    bool (*stopped)(void); /* called between two cells; if it returns true, rescoring stops
+                            * (NULL: not called) */
     FILE *progress;        /* stream for one line per failed cell (NULL: no output) */
 };
 
 struct kvr_rescore_summary {
-    int cells;  /* number of cells in the database with outcome OK that `only` selects */
+    int cells;  /* number of cells in the database with outcome OK that the option `only` selects */
     int scored; /* number of cells for which new metrics were computed */
     int had;    /* number of cells that already had all metrics */
     int failed; /* number of cells that could not be scored, for example because their frames are

@@ -20,17 +20,17 @@
  * confidence sequence.
  *
  * The t statistic is biased for skewed data. E(m) therefore uses, instead of z = |mean - m| / sd,
- * the smaller of z and its Hall transformation h(z) (stats.h). Mean and standard deviation sd are
- * those of the sample. The skewness g in h is min(G1, 0) minus the standard error of G1 under
- * normality, where G1 is the sample skewness. A negative g stands for a longer tail towards m, for
- * which t is anti-conservative.
+ * the smaller of z and its Hall transformation h(z) (stats.h). Here mean and sd are the sample's
+ * mean and standard deviation. The skewness g in h is min(G1, 0) minus the standard error of G1
+ * under normality, where G1 is the sample skewness. A negative g stands for a longer tail towards
+ * m, for which t is anti-conservative.
  *
  *     h(z) = z + g z^2 / 3 + g^2 z^3 / 27 + g / (6n),  g = min(G1, 0) - sqrt(6 n (n - 1) / ((n - 2)
  *            (n + 1)(n + 3))),  G1: sample skewness (sign reversed if mean < m).
  *
- * tests/report/test_sequence.c estimates the actual error rate by simulation. Very small samples
- * can miss outliers that occur in one prompt of twenty, so a verdict needs at least
- * KVR_SEQUENCE_MIN prompts.
+ * tests/report/test_sequence.c estimates by simulation how often E(true mean) reaches 1 / alpha,
+ * for normal and skewed data. Very small samples can miss outliers that occur in one prompt of
+ * twenty, so a verdict needs at least KVR_SEQUENCE_MIN prompts.
  *
  * Multiple claims are tested by the e-BH procedure (Wang and Ramdas, False discovery rate control
  * with e-values, Journal of the Royal Statistical Society B 84, 2022, 822). Of m claims, the k
@@ -68,18 +68,19 @@ void kvr_sequence_region(const struct kvr_sequence *s, double margin, enum kvr_r
                          double *log_e);
 
 /* Sets [*lo, *hi] to the confidence sequence, the set of all means m with log E(m) < log_e. A bound
- * is infinite if n is too small for log E(m) to reach log_e at any finite m. */
+ * is infinite if the sample is too small for log E(m) to reach log_e at any finite m. */
 void kvr_sequence_interval(const struct kvr_sequence *s, double log_e, double *lo, double *hi);
 
-/* Returns the smallest n at which the evidence of kvr_sequence_region would reach `log_e`, if mean,
- * standard deviation and skewness stay as in `s`. Returns INFINITY if no n below 1e7 suffices, and
- * NAN if `s` has fewer than KVR_SEQUENCE_MIN values. */
+/* Returns the number of prompts needed for kvr_sequence_region to set its *log_e to at least
+ * `log_e`, if mean, standard deviation and skewness stay as in `s`. Returns INFINITY if no number
+ * below 1e7 suffices, and NAN if `s` has fewer than KVR_SEQUENCE_MIN values. */
 double kvr_sequence_needed(const struct kvr_sequence *s, double margin, double log_e);
 
-/* Runs the e-BH procedure (Wang and Ramdas 2022) on the evidence log_e [m]. NaN entries are ignored
- * and not counted as claims. Sets rejected [i] if null hypothesis i is rejected at false discovery
- * rate alpha. For k rejections among n claims, *threshold is log(n / (max(k, 1) alpha)): the log E
- * that every rejected hypothesis reaches. KVR_ENOMEM. */
+/* Runs the e-BH procedure (Wang and Ramdas 2022) on m null hypotheses, given the natural logarithms
+ * log_e [m] of their e-values. A hypothesis whose log_e is NaN is not tested. Sets rejected [i] if
+ * hypothesis i is rejected at false discovery rate alpha. If k of n tested hypotheses are rejected,
+ * *threshold is log(n / (max(k, 1) alpha)); every rejected hypothesis has log_e >= *threshold.
+ * KVR_ENOMEM. */
 enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *rejected,
                          double *threshold);
 

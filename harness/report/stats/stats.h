@@ -37,25 +37,25 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
  * only displayed as outliers; no estimate excludes them. */
 int kvr_outliers(const double *x, int n, bool *flag);
 
-/* Computes the confidence interval of the mean of x [n]. The interval is Student's interval,
- * extended on the side of the long tail by Hall's transformation. KVR_EINVAL: n < 2. Let m be the
+/* Computes the confidence interval of the mean of x [n]. The interval is Student's t interval;
+ * Hall's transformation extends it on the side of the long tail. KVR_EINVAL: n < 2. Let m be the
  * mean, s the standard deviation (divisor n - 1), and m2 and m3 the second and third central
- * moments. The skewness is G = sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5. Let y = t / sqrt(n), where t
- * is the (1 + level) / 2 quantile of Student's t distribution with n - 1 degrees of freedom. The
+ * moments. The skewness is G = (m3 / m2^1.5) sqrt(n (n - 1)) / (n - 2). Let y = t / sqrt(n), where
+ * t is the (1 + level) / 2 quantile of Student's t distribution with n - 1 degrees of freedom. The
  * bounds lo and hi of the interval are:
  *
  *     lo = m - s max(y, h(y)),  hi = m + s max(y, -h(-y)),
  *     h(y) = 3 / G (cbrt(1 + G (y - G / (6 n))) - 1).
  *
- * The function h is the inverse of the transformation w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n).
- * That transformation removes most of the skewness (Hall, On the removal of skewness by
- * transformation, Journal of the Royal Statistical Society B 54, 1992, 221). The interval contains
- * the mean and is equivariant under affine maps a x + b. docs/measuring.md gives its measured
- * coverage, which tests/report checks. */
+ * The function h is the inverse of Hall's transformation H(w) = w + G w^2 / 3 + G^2 w^3 / 27 + G /
+ * (6 n). H removes most of the skewness (Hall, On the removal of skewness by transformation,
+ * Journal of the Royal Statistical Society B 54, 1992, 221). The interval contains the mean and is
+ * equivariant under affine maps a x + b. docs/measuring.md gives its measured coverage, which
+ * tests/report checks. */
 enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct kvr_interval *out);
 
-/* Clips an interval to [lo, hi], the range of possible values (SSIM <= 1), which does not change
- * its coverage. */
+/* Clips an interval to [lo, hi], the range of possible values (for example, SSIM <= 1). Clipping
+ * does not change the coverage. */
 void kvr_interval_within(struct kvr_interval *ci, double lo, double hi);
 
 /* Cumulative distribution function and quantile of the standard normal distribution, and of

@@ -7,7 +7,7 @@
  *         use(m.row[i].name, m.row[i].value, &m.session[m.row[i].session]);
  *     kvr_measured_free(&m);
  *
- * Both files are written by tools/measure/measured.py. A session is one run of
+ * The script tools/measure/measured.py writes both files. A session is one run of
  * tools/device-check.sh on a GPU; a row is one result of a session. */
 #ifndef KVR_TABLE_MEASURED_H
 #define KVR_TABLE_MEASURED_H
@@ -19,7 +19,7 @@
 
 struct kvr_measured_session {
     char id[32], date[32], commit[48], card[64];
-    bool patched; /* the session ran code that differs from `commit` */
+    bool patched; /* the measured code was `commit` with a patch or uncommitted changes */
 };
 
 struct kvr_measured_row {
@@ -35,9 +35,9 @@ struct kvr_measured {
     struct kvr_measured_row *row;         /* [n_rows], in file order */
 };
 
-/* Writes the path of a GPU's measurements to `out`. `gpu` is the name of a folder below
- * results/measured, or a path. KVR_ENOTFOUND: no such folder (the message suggests the nearest
- * name). */
+/* Writes the path of the folder with a GPU's measurements to `out`. `gpu` is the name of a folder
+ * below results/measured, or a path. KVR_ENOTFOUND: no such folder (the message suggests the
+ * nearest name). */
 enum kvr_status kvr_measured_find(char *out, size_t n, const char *gpu);
 
 /* Lists the GPUs with measurements, sorted by name: a NULL-terminated array in one allocation,
@@ -50,8 +50,9 @@ enum kvr_status kvr_measured_names(char ***out);
 enum kvr_status kvr_measured_read(struct kvr_measured *out, const char *dir);
 void kvr_measured_free(struct kvr_measured *m); /* accepts {0} */
 
-/* Returns the index in m->row of the row `name` of a session. Returns -1 if the session has no such
- * row, or if the value of the row is NaN (not measured). */
+/* Returns the index in m->row of the row that has the name `name` and belongs to
+ * m->session[session]. Returns -1 if the session has no such row, or if the row's value is NaN (not
+ * measured). */
 int kvr_measured_row(const struct kvr_measured *m, int session, const char *name);
 
 #endif

@@ -1,11 +1,11 @@
-/* published.h - reads the published figures of a paper from results/published/NAME.csv.
+/* published.h - reads the numbers that a paper published, from results/published/NAME.csv.
  *
  *     struct kvr_published p;
  *     KVR_TRY(kvr_published_read(&p, "kvquant33_moviegen"));
  *     ... kvr_published_cell(&p, row, "ssim") ...
  *     kvr_published_free(&p);
  *
- * The first line after the comments has the column names. Every value is the text printed in the
+ * The first line after the comments has the column names. Every field is the text printed in the
  * paper. */
 #ifndef KVR_TABLE_PUBLISHED_H
 #define KVR_TABLE_PUBLISHED_H
@@ -17,7 +17,7 @@
 struct kvr_published {
     int n_rows, n_columns;
     char **column;     /* [n_columns] */
-    char **cell;       /* printed texts [n_rows, n_columns] ("": not published) */
+    char **cell;       /* fields as printed [n_rows, n_columns] ("": not published) */
     char path[1024];   /* path of the file */
     char source[1024]; /* comment lines of the file, joined to one line */
 };
@@ -36,8 +36,9 @@ int kvr_published_find(const struct kvr_published *p, const char *first);
  * missing or not a number. */
 double kvr_published_value(const struct kvr_published *p, const char *first, const char *column);
 
-/* Parses a printed number. *rounding is half a unit of the last printed digit. The result is false
- * for "", "inf" and any other text. */
+/* Parses a number as printed in a paper. Sets *rounding to half a unit of the last printed digit,
+ * the largest possible rounding error. Returns false if the text is not a finite number, such as ""
+ * or "inf". */
 bool kvr_published_number(const char *text, double *value, double *rounding);
 
 #endif

@@ -31,14 +31,14 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
 
 struct kvr_column {
     const char *name; /* column name in SQL, CSV and JSON */
-    const char *head; /* displayed name (NULL: name) */
+    const char *head; /* displayed column header (NULL: `name` is displayed) */
     const char *unit; /* unit, displayed after the column header (NULL: no unit) */
     double scale;     /* displayed value = stored value * scale; 0 means 1 */
     int digits;       /* number of displayed decimals; < 0: six significant digits */
     int better;       /* direction of improvement, +1 for higher, -1 for lower, 0 for neither; LaTeX
                        * prints the best value in bold */
-    bool groups;      /* the column is a setting; LaTeX chooses the best value among rows with equal
-                       * settings (kvr_table_fold) */
+    bool groups;      /* whether the column is a setting (kvr_table_fold); LaTeX compares only rows
+                       * with equal settings to find the best value */
 };
 
 struct kvr_table {
@@ -64,8 +64,9 @@ void kvr_table_close(struct kvr_table **t);
  * is NULL, all columns have the default format. */
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
                                 const struct kvr_column *known);
-/* Like kvr_table_query, but first replaces placeholders (kvr_statement_fill). `with` alternates
- * names of placeholders and their replacements, and may be NULL. */
+/* Like kvr_table_query, but first replaces placeholders in the statement (kvr_statement_fill). The
+ * NULL-terminated list `with` alternates names of placeholders and their replacements; `with` may
+ * be NULL. */
 enum kvr_status kvr_table_query_with(struct kvr_table **out, const char *db_path, const char *sql,
                                      const char *const *with, const struct kvr_column *known);
 /* Like kvr_table_query, for a statement written by a user, with limits on its time and memory. */
@@ -79,18 +80,18 @@ const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "
 
 /* Drops each column of `names` (ends with NULL) that has the same value in all rows, and appends
  * its name and value to the table's note, for example "model nano, frames 42". Nothing is appended
- * for a missing value, or for a default value that notes omit (kvr_setting_is_omitted). Sets
- * `groups` of the other columns of `names`. */
+ * if the value is missing or is the default of an optional setting (kvr_setting_is_omitted). If the
+ * values of a column of `names` differ, the column stays and its field `groups` is set. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Drops the columns of `names` (ends with NULL) that have no value in any row. */
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);
 /* Removes the column `name`, if the table has it. */
 void kvr_table_drop(struct kvr_table *t, const char *name);
-/* Appends `text` to the table's note, after ", ". */
+/* Appends `text` to the table's note, separated by ", ". */
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);
 
-/* Shows columns of bytes (NAME_bytes, and the columns of the table `mem`) in MiB in text, Markdown
- * and LaTeX. CSV and JSON still contain the numbers of bytes. */
+/* Shows columns that contain bytes in MiB in text, Markdown and LaTeX: columns named *_bytes, and
+ * at_peak, tag_peak and live_end of the database table `mem`. CSV and JSON still contain bytes. */
 enum kvr_status kvr_table_mib(struct kvr_table *t);
 
 /* Writes the table to the stream `to`. KVR_EFULL, KVR_EIO: a write failed. */

@@ -13,7 +13,7 @@ const char *kvr_table_shown(const struct kvr_table *t, int row, int c, enum kvr_
 
 /* Returns the displayed text of a missing value. */
 const char *kvr_table_missing(enum kvr_table_format format);
-/* Formats the number x like the values of column `col`, in `buf`. */
+/* Formats x, which is already scaled, in `buf` with the number of decimals of column `col`. */
 const char *kvr_table_shown_number(const struct kvr_column *col, double x,
                                    enum kvr_table_format format, char buf[KVR_SHOWN_MAX]);
 
@@ -24,9 +24,9 @@ int kvr_table_span(const struct kvr_table *t, int c);
  * the value has no interval. */
 bool kvr_table_ends(const struct kvr_table *t, int row, int c, double *lo, double *hi);
 
-/* Returns whether column c is named like column `base` plus `ending`, for example "ssim_se" for
- * base "ssim" and ending "_se". A unit at the end of `base` is ignored, so "psnr_lo" belongs to
- * "psnr_db". */
+/* Returns whether the name of column c is the name of column `base` followed by `ending`, for
+ * example "ssim_se" for base "ssim" and ending "_se". A unit at the end of the name of `base` is
+ * ignored, so "psnr_lo" belongs to "psnr_db". */
 bool kvr_table_is_of(const struct kvr_table *t, int base, int c, const char *ending);
 
 #endif

@@ -8,8 +8,8 @@
  * right-aligned if right [i] is true. A number and its interval or standard error are written to
  * one table cell. In a column whose metric has a direction of improvement, the best value is bold.
  * The best value is chosen among rows of compressed methods with equal settings. A method counts as
- * compressed if its compression is not 1, or in a table without this column, its bits are not
- * 16. */
+ * compressed if its value in the column `compression` is not 1. In a table without this column, a
+ * method counts as compressed if its value in the column `bits` is not 16. */
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            FILE *to);
 

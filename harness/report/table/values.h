@@ -4,7 +4,7 @@
  *                                      kvr_value_count(n) };
  *     KVR_TRY(kvr_table_add(t, row));
  *
- * The constructors borrow their strings; kvr_table_add() copies them. */
+ * A text value points to the caller's string; kvr_table_add() copies the string. */
 #ifndef KVR_TABLE_VALUES_H
 #define KVR_TABLE_VALUES_H
 
