@@ -47,8 +47,8 @@ struct kvr_verdict {
                      * row was stored */
 };
 
-/* Determines the outcome of an attempt, and stores outcome and results in one transaction. Returns
- * the errors of the database, such as KVR_EFULL. */
+/* Determines the outcome of an attempt, and stores outcome and results in one transaction. If the
+ * database fails, returns its status, such as KVR_EFULL. */
 enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt *a,
                                   struct kvr_verdict *out);
 

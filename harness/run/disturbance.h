@@ -7,11 +7,12 @@
  *     kvr_disturbance_end(&b, &m, worker_cpu_ns);                 ... b.codes, b.watch
  *     kvr_machine_close(&m);
  *
- * The machine is observed during timed and untimed cells. Each disturbance has a code, which
- * explains why the cell's time is not used (docs/sweeps.md). The observations are stored in the
- * database's table `watch`. A cell's CPU clock is compared with the fastest CPU clock since the
- * start of this run of kvreel, and its GPU clock with the fastest clock of the same GPU. A cell's
- * GPU clock is the maximum of its samples, because the clock drops while the GPU is idle. */
+ * The machine is observed during timed and untimed cells. Each disturbance has a code. A cell with
+ * at least one code is disturbed, so statistics do not use its time (docs/sweeps.md). The
+ * observations are stored in the database's table `watch`. A cell's CPU clock is compared with the
+ * fastest CPU clock since the start of this run of kvreel, and its GPU clock with the fastest clock
+ * of the same GPU. A cell's GPU clock is the maximum of its samples, because the clock drops while
+ * the GPU is idle. */
 #ifndef KVR_RUN_DISTURBANCE_H
 #define KVR_RUN_DISTURBANCE_H
 

@@ -22,11 +22,12 @@ enum kvr_status kvr_encoder_identify(const char *dir, bool cheap, bool *there,
                                      char sha256[KVR_SHA256_HEX]);
 
 /* Writes one pack (a file of text embeddings) per model of the config, for the prompts of the
- * model's cells that have not run yet. Packs are stored in out_dir/embeddings and named by a hash
- * of their inputs and by device; an existing pack is reused. *packs receives an array with the path
- * of each model's pack, or NULL for a model that needs no pack. Encoding runs on the device that
- * the cells use. On a GPU, encoding runs in a separate process, whose memory is released before the
- * first cell. Progress messages are written to `say`, which may be NULL. */
+ * model's cells that have not run yet. Packs are stored in out_dir/embeddings. A pack's name
+ * contains a hash of the text encoder, the prompts and the device; an existing pack is reused.
+ * *packs receives an array with the path of each model's pack, or NULL for a model that needs no
+ * pack. Encoding runs on the device that the cells use. On a GPU, encoding runs in a separate
+ * process, whose memory is released before the first cell. Progress messages are written to `say`,
+ * which may be NULL. */
 enum kvr_status kvr_encode_waiting(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
                                    struct kvr_gpus *gpus, const char *out_dir, FILE *say,
                                    char ***packs);

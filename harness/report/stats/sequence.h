@@ -62,8 +62,8 @@ double kvr_sequence_log_e(const struct kvr_sequence *s, double m);
  * [-margin, margin]. */
 enum kvr_region { KVR_ABOVE, KVR_BELOW, KVR_WITHIN };
 
-/* Sets *region to the region of the sample mean, and *log_e to the evidence (natural logarithm of
- * E) that the true mean is in the same region. */
+/* Sets *region to the region of the sample mean, and *log_e to the evidence that the true mean is
+ * in the same region: the smallest log E(m) over the region's bounds m (margin, -margin). */
 void kvr_sequence_region(const struct kvr_sequence *s, double margin, enum kvr_region *region,
                          double *log_e);
 

@@ -44,9 +44,9 @@ enum kvr_status kvr_measured_find(char *out, size_t n, const char *gpu);
  * which the caller frees. */
 enum kvr_status kvr_measured_names(char ***out);
 
-/* KVR_EFORMAT: a column is missing, a row's session is unknown, a value is not a number, or a field
- * is too long (the message gives file and line). KVR_ENOTFOUND, KVR_EIO: a file is missing or
- * cannot be read. */
+/* Reads both files in the folder `dir`. KVR_EFORMAT: a column is missing, a row's session is
+ * unknown, a value is not a number, or a field is too long (the message gives file and line).
+ * KVR_ENOTFOUND, KVR_EIO: a file is missing or cannot be read. */
 enum kvr_status kvr_measured_read(struct kvr_measured *out, const char *dir);
 void kvr_measured_free(struct kvr_measured *m); /* accepts {0} */
 

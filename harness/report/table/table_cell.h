@@ -20,8 +20,8 @@ const char *kvr_table_shown_number(const struct kvr_column *col, double x,
 /* Returns the number of columns, starting at c, that are displayed as one column: three for a
  * number and its interval ("psnr_db", "psnr_lo", "psnr_hi"), else one. */
 int kvr_table_span(const struct kvr_table *t, int c);
-/* Sets [*lo, *hi] to the interval of the value at (row, c), in displayed units. Returns false if
- * the value has no interval. */
+/* Sets [*lo, *hi] to the confidence interval of the value at (row, c), in displayed units. Returns
+ * false if the value has no confidence interval. */
 bool kvr_table_ends(const struct kvr_table *t, int row, int c, double *lo, double *hi);
 
 /* Returns whether the name of column c is the name of column `base` followed by `ending`, for
