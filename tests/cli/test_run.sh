@@ -138,7 +138,7 @@ sqlite3 t.db "UPDATE session SET code = 'before'"
 exits 0 "other code measured these" run tiny.yaml --db t.db --out o --dry-run --json
 json "which is said" '.stale == 6 and .to_run == 0'
 exits 0 "of nothing to run" run tiny.yaml --db t.db --out o --dry-run
-check "nothing is estimated" bash -c "! grep -qi 'earlier cell' '$out'"
+check "nothing is estimated" bash -c "! grep -qi 'Estimate from earlier cells' '$out'"
 exits 0 "and measured again when that is asked" run tiny.yaml --db t.db --out o --stale --json
 json "all of them" '.ok == 6'
 exits 3 "a limit of what a device may hold, here the CPU's tagged memory" run tiny.yaml --db l.db --out l \
