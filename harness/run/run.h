@@ -25,33 +25,33 @@ struct kvr_plan_line {
                                                                        * option `limit` */
     const char *model;                                                /* name of the model in the
                                                                        * method's first cell */
-    bool listed;         /* whether the config lists the method; false: the plan added it as a
-                          * baseline */
+    bool listed;         /* whether the config lists the method; false: kvreel added the method as a
+                          * baseline of listed methods */
     const char *reason;  /* why the method's first unsupported, excluded or failed cell does not run
                           * ("": no such cell) */
     const char *warning; /* warning that applies to the method's results ("": no warning) */
 };
 /* Callback that returns the maximum number of prompts per prompt suite that this run measures for a
- * method (INT_MAX: all prompts). If the callback sets *enough to true, the other prompts are
- * unnecessary; otherwise they are left for a later run. */
+ * method (INT_MAX: all prompts). If the callback sets *enough to true, prompts beyond the maximum
+ * are unnecessary; otherwise they are left for a later run. */
 typedef int kvr_most_prompts_fn(void *ctx, const char *method, bool *enough);
 typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
 
-/* Callback that computes the width of the confidence interval of the median of x [n], divided by
- * the median. */
+/* Callback that returns the relative width of a confidence interval: the width of the interval for
+ * the median of the n values x, divided by this median. */
 typedef double kvr_width_fn(const double *x, int n);
 
 struct kvr_plan_file; /* harness/plan/files.h */
 typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 
-/* Predicted cost of one phase of all cells: text encoding, rollout or decoding. The phases do not
- * overlap in time (harness/plan/resources.h). */
+/* Predicted total cost of one phase (text encoding, rollout or decoding) over all cells. The phases
+ * do not overlap in time (harness/plan/resources.h). */
 struct kvr_run_phase {
     int n;                /* number of prompts to encode, of rollouts to run, or of videos to
                            * decode */
     double flop;          /* total FLOPs of the phase */
-    int64_t memory_bytes; /* peak memory in bytes, as the maximum over all prompts, rollouts or
-                           * videos */
+    int64_t memory_bytes; /* peak memory, in bytes, of the prompt, rollout or video that needs the
+                           * most memory */
 };
 
 struct kvr_run_options {
@@ -63,7 +63,7 @@ struct kvr_run_options {
     int jobs;            /* number of concurrent cells (0: one per core) */
     const char *filter;  /* filter of cells, such as "method~^RTN & prompt=3" (NULL: all cells) */
     const char *retry;   /* which failed cells of earlier runs are rerun, as "failed" or
-                          * "failed:TYPE" (NULL: none) */
+                          * "failed:TYPE", where TYPE is an outcome such as TIMEOUT (NULL: none) */
     const char *retries; /* numbers of retries per outcome in this run, such as "SIGNAL:2" (NULL: no
                           * retries; choose.h) */
     bool force, dry_run;
@@ -74,8 +74,8 @@ struct kvr_run_options {
                           * it is predicted to finish in time */
     kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
     void *most_ctx;
-    kvr_width_fn *width; /* computes the interval width for the stop rule `until: ci_width 1%`
-                          * (NULL: all repeats run) */
+    kvr_width_fn *width; /* computes the width of the confidence interval of a cell's times, for the
+                          * stop rule `until: ci_width 1%` (NULL: all repeats run) */
     const char *costs;   /* database with measured times of cells, used to balance the shards (NULL:
                           * predicted FLOPs are used) */
     int timeout_s;       /* timeout of a cell in seconds (0: the config's `timeout_s`) */
@@ -89,18 +89,20 @@ struct kvr_run_options {
 };
 
 struct kvr_run_summary {
-    int cells;   /* number of cells in the plan, after filter and shard */
+    int cells;   /* number of cells of the plan that the options filter and shard select */
     int ok;      /* number of cells that this run measured with outcome OK */
     int failed;  /* number of cells that this run measured with an outcome other than OK */
     int skipped; /* number of cells that did not run: already in the database, unsupported or
                   * excluded */
-    int done_before, unsupported, excluded; /* numbers of cells measured before, unsupported cells
-                                             * and excluded cells; their sum is `skipped` */
-    int failed_before;      /* number of cells of done_before that failed and are not retried */
-    int to_score;           /* number of cells of done_before with new metrics to compute from
-                             * stored frames */
-    int scored, not_scored; /* numbers of cells of to_score for which the new metrics were computed,
-                             * and for which they could not be computed */
+    int done_before, unsupported, excluded; /* numbers of cells that were measured before, that are
+                                             * unsupported, and that the config excludes; their sum
+                                             * is `skipped` */
+    int failed_before;      /* number of cells counted in done_before that failed and are not
+                             * retried */
+    int to_score;           /* number of cells counted in done_before whose result lacks requested
+                             * metrics, which are computed from stored frames */
+    int scored, not_scored; /* numbers of cells counted in to_score whose missing metrics were
+                             * computed, and whose missing metrics could not be computed */
     int to_run;             /* number of cells to measure: in this run or, after a dry run, in a
                              * later run */
     int timed_once;         /* number of timed cells without repeats, for whose times no confidence
@@ -110,26 +112,28 @@ struct kvr_run_summary {
     int enough;             /* number of cells that do not run, because the stop rule `until` is
                              * already met */
     int later;              /* number of cells left for a later run, because the callback
-                             * `most_prompts` allows no more prompts of their method */
-    int retried;            /* number of retried attempts */
-    int noisy;              /* number of cells of `ok` whose times are marked as noisy */
-    int n_stale;            /* number of cells of done_before that another build measured */
+                             * `most_prompts` allows no more prompts for their method */
+    int retried;            /* number of attempts that repeated a failed attempt */
+    int noisy;              /* number of cells counted in `ok` whose times are marked as noisy */
+    int n_stale;            /* number of cells counted in done_before that another build of kvreel
+                             * measured */
     int64_t memory_bytes;   /* memory of all concurrent cells in bytes, estimated from cells in the
                              * database (0: unknown) */
-    int64_t disk_bytes;     /* disk space for the cells of to_run in bytes, estimated from cells in
-                             * the database (0: unknown) */
-    int64_t estimate_ns;    /* wall time of the cells of to_run, estimated from cells in the
-                             * database (0: unknown) */
+    int64_t disk_bytes;     /* disk space in bytes for the cells counted in to_run, estimated from
+                             * cells in the database (0: unknown) */
+    int64_t estimate_ns;    /* wall time in ns for the cells counted in to_run, estimated from cells
+                             * in the database (0: unknown) */
     /* The fields from flop to frames_bytes are predicted costs (estimate.h). Only a dry run
-     * computes them, and only if the database has no measured cells. Costs that are not computed or
-     * are unknown are 0. The field flop is the total number of FLOPs; flop_per_s is the measured
-     * FLOP/s of this machine. */
+     * computes these costs, and only if the database has no cells from which estimate_ns can be
+     * estimated. Costs that are not computed or are unknown are 0. The field flop is the total
+     * number of FLOPs of the cells to run; flop_per_s is the measured FLOP/s of this machine. */
     double flop, flop_per_s;
-    int64_t predicted_bytes;                        /* peak memory of KV cache and weights over all
-                                                     * cells, in bytes */
-    struct kvr_run_phase encoder, network, decoder; /* predicted costs of text encoding, rollout and
-                                                     * decoding; the memory of `network` includes
-                                                     * activations */
+    int64_t predicted_bytes;                        /* peak memory for KV cache and weights, in
+                                                     * bytes, of the cell that needs the most
+                                                     * memory */
+    struct kvr_run_phase encoder, network, decoder; /* predicted costs of text encoding, rollout
+                                                     * (`network`) and decoding; the memory of the
+                                                     * rollout includes activations */
     int64_t frames_bytes;                           /* size of all raw frame files to store, in
                                                      * bytes, excluding MP4 videos */
     bool unidentified;   /* whether a dry run cannot compute the keys (input hashes) of cells,

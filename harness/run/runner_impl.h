@@ -20,8 +20,11 @@ struct worker {
     struct kvr_child child;
     struct kvr_job *job; /* cell that the worker runs; NULL: the worker is idle */
     int64_t start_ns, deadline_ns;
-    bool timed_out, stopped, drift; /* drift: the worker runs a drift measurement */
-    int64_t oom_kills;              /* number of OOM kills on the host when the worker started */
+    bool timed_out, stopped, drift; /* timed_out: killed at deadline_ns; stopped: killed at the
+                                     * user's request; drift: runs a drift measurement */
+    int64_t oom_kills;              /* the host's count of OOM kills when the worker started; a
+                                     * higher count at the worker's end means that the kernel may
+                                     * have killed it */
     int gpu;                        /* index of the GPU that the worker uses; -1: none */
     struct kvr_disturbance disturbance;
     char started[32];
@@ -32,8 +35,10 @@ struct runner {
     struct kvr_run_summary *summary;
     struct kvr_config config;
     struct kvr_sweep sweep;
-    char **packs;       /* [n_models]: path of the embeddings of the model's prompts (encode.h) */
-    char (*stamps)[65]; /* [n_models]: digest of the model's files (kvr_model_stamp) */
+    char **packs;       /* for each model: path of the file with the text embeddings of the model's
+                         * prompts (encode.h) */
+    char (*stamps)[65]; /* for each model: hex digest that changes if one of the model's files is
+                         * rewritten (kvr_model_stamp) */
     struct kvr_job *jobs;
     int *order; /* indices of all cells in start order (order.h) */
     struct kvr_store *store;
@@ -43,19 +48,25 @@ struct runner {
     char plan_id[KVR_KEY_LEN];
     struct kvr_progress progress;
     struct worker *workers;
-    int n_workers, n_running, next; /* next: no job before order[next] waits to start */
-    int n_started, n_drift;         /* numbers of started cells and of drift measurements */
+    int n_workers, n_running, next; /* n_running: number of busy workers; next: index of `order` at
+                                     * which the search for the next waiting job begins */
+    int n_started, n_drift;         /* numbers of cells and of drift measurements that this session
+                                     * has started */
     int64_t drift_ns[N_DRIFT];
-    int64_t t0_ns, ns_done; /* start time of the run; sum of finished cells' times */
+    int64_t t0_ns, ns_done; /* t0_ns: start time of the run; ns_done: sum of the finished cells'
+                             * wall times */
     double cost_done;
     struct kvr_machine machine;
     struct kvr_job *drift_job; /* baseline that drift measurements repeat (kvr_runner_drift_due) */
     char driver[256];          /* version of the device's driver, stored with the session */
     struct kvr_gpus gpus;
-    bool no_links;               /* the output folder does not support links to video files */
+    bool no_links;               /* whether creating a symbolic link to a video or frames file
+                                  * failed, so that no more links are created */
     bool waits_for_gpu, said_so; /* waits_for_gpu: no cell runs, because other kvreel processes
                                   * use all GPUs; said_so: this wait was reported */
-    int timeout_s, signals;      /* signals: number of stop requests by the user */
+    int timeout_s, signals;      /* timeout_s: timeout of a cell in seconds; signals: number of stop
+                                  * signals (such as Ctrl-C); the second one kills the running
+                                  * cells */
     int signal_fd, lock;
     sigset_t old_mask;
     struct sigaction old_pipe;
@@ -63,9 +74,9 @@ struct runner {
 
 void kvr_runner_timestamp(char out[32]);
 
-/* Stores an attempt at a cell, with the key of the baseline that its frames are compared with, the
- * session, and the attempt's start and end time. Without a start time, the end is stored as the
- * start. */
+/* Stores an attempt to run a cell, with the session, the attempt's start and end time, and the key
+ * of the baseline that the cell's frames are compared with. If the attempt has no start time, its
+ * end time is stored as its start time. */
 enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j,
                                          const struct kvr_attempt *tried, struct kvr_verdict *v);
 
@@ -78,16 +89,17 @@ enum kvr_status kvr_runner_store_unsupported(struct runner *r);
 enum kvr_status kvr_runner_settle(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v);
 
 /* Stores the session's output folder, start time in ns, state "running", plan hash and options. The
- * start time in ns orders sessions that start in the same second. The options filter, limit, budget
- * and shard let `kvreel status` report a restricted run. */
+ * start time in ns orders sessions that start in the same second. From the options filter, limit,
+ * budget and shard, `kvreel status` can tell that the session was to run only a part of the
+ * sweep. */
 enum kvr_status kvr_runner_record_session(struct runner *r);
 
-/* Stores the UUIDs of the GPUs that cells may use. The session's machine hash covers them
- * (kvr_session_identify). */
+/* Stores the UUIDs of the GPUs that cells may use. These UUIDs also enter the hash that identifies
+ * the session's machine (kvr_session_identify). */
 enum kvr_status kvr_runner_record_gpus(struct runner *r);
 
-/* Stores the version of NVML, or the reason why it is unavailable, and the GPUs' clock, power and
- * ECC settings. */
+/* Stores two properties of the session: the version of NVML (or the reason why NVML is
+ * unavailable), and the GPUs' clock, power and ECC settings. */
 enum kvr_status kvr_runner_record_gpu_states(struct runner *r);
 
 /* Computes the plan's hash from the keys (input hashes) of its cells. The same plan has the same
@@ -97,7 +109,7 @@ enum kvr_status kvr_runner_identify_plan(struct runner *r);
 enum kvr_status kvr_runner_store_plan(struct runner *r);
 
 /* Stores how the session ended, also after an error. A session that stays "running" in the database
- * was killed. Returns `ended`, even if storing fails. */
+ * was killed. Returns the argument `ended`, even if the database cannot be written. */
 enum kvr_status kvr_runner_end_session(struct runner *r, enum kvr_status ended);
 
 bool kvr_runner_wants_video(const struct runner *r, const struct kvr_cell *c);
@@ -119,8 +131,8 @@ void kvr_runner_choose_drift_job(struct runner *r);
 /* Excludes cells of the prompts beyond the number that the callback `most_prompts` allows. */
 void kvr_runner_apply_most_prompts(struct runner *r);
 
-/* Stores the time of a drift measurement and deletes the frames that it wrote. If the measurement
- * failed, kvr_runner_judge_drift marks the session's times as noisy. */
+/* Stores the time of a drift measurement and deletes the frames that the measurement wrote. If the
+ * measurement failed, kvr_runner_judge_drift marks the session's times as noisy. */
 enum kvr_status kvr_runner_finish_drift(struct runner *r, struct worker *w);
 
 enum kvr_status kvr_runner_judge_drift(struct runner *r);
@@ -159,14 +171,14 @@ int kvr_runner_count_workers(const struct runner *r);
  * concurrent workers run the largest remaining cells. */
 enum kvr_status kvr_runner_estimate(struct runner *r);
 
-/* Excludes all but the first `limit` cells of the cells that would run. Baselines precede the cells
- * that depend on them. */
+/* Of the cells that would run, keeps only the first `limit` in start order. In this order, a
+ * baseline precedes the cells that are compared with it. */
 void kvr_runner_apply_limit(struct runner *r);
 
 enum kvr_status kvr_runner_open_store(struct runner *r);
 
-/* Counts in summary->timed_once the cells to run whose times get no confidence interval, because
- * `repeats` is 1. */
+/* Sets summary->timed_once to the number of timed cells that run only once, because `repeats` is 1.
+ * Their times get no confidence interval. */
 void kvr_runner_count_timed_once(struct runner *r);
 
 /* Sets the predicted cost of each cell to the mean time of matching cells (struct kvr_like) in the

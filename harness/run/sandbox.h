@@ -11,12 +11,13 @@
  *     ...                          after it has exited
  *     kvr_sandbox_close(&s);
  *
- * The writable folder is created for the program, named by TMPDIR and removed afterwards. The tool
- * bwrap implements the sandbox with kernel namespaces. If bwrap or namespaces are unavailable,
- * Landlock restricts file access and a seccomp filter restricts sockets. In all cases the program
- * inherits no file descriptors except stdin, stdout and stderr. Resource limits forbid core files,
- * and limit file size and data memory to the size of the machine's memory. CPU time is limited to
- * the timeout multiplied by the number of cores. */
+ * The writable folder is temporary: kvr_sandbox_open() creates it, the environment variable TMPDIR
+ * tells the program its path, and kvr_sandbox_close() removes it. The tool bwrap implements the
+ * sandbox with kernel namespaces. If bwrap or namespaces are unavailable, Landlock restricts file
+ * access and a seccomp filter restricts sockets. In all cases the program inherits no file
+ * descriptors except stdin, stdout and stderr. Resource limits forbid core files, and limit file
+ * size and data memory to the size of the machine's memory. CPU time is limited to the timeout
+ * multiplied by the number of cores. */
 #ifndef KVR_RUN_SANDBOX_H
 #define KVR_RUN_SANDBOX_H
 
@@ -26,7 +27,8 @@
 #include "harness/core/status.h"
 
 enum kvr_sandbox_kind {
-    KVR_SANDBOX_BEST,     /* first of the following kinds that works on this machine */
+    KVR_SANDBOX_BEST,     /* the first of the kinds listed below that works on this machine: bwrap,
+                           * Landlock, or no sandbox */
     KVR_SANDBOX_BWRAP,    /* requires bwrap, and fails with KVR_EUNSUPPORTED if bwrap does not
                            * work */
     KVR_SANDBOX_LANDLOCK, /* requires Landlock, and fails with KVR_EUNSUPPORTED if Landlock does not
@@ -38,11 +40,11 @@ enum { KVR_SANDBOX_FILES = 3, KVR_SANDBOX_FAILED = 126 };
 
 struct kvr_sandbox {
     enum kvr_sandbox_kind kind; /* kind of sandbox in use, never KVR_SANDBOX_BEST */
-    const char *lacks;          /* why no sandbox works on this machine, if BEST was requested and
-                                 * `kind` is NONE; otherwise NULL */
+    const char *lacks;          /* why no sandbox works on this machine, if KVR_SANDBOX_BEST was
+                                 * requested and `kind` is KVR_SANDBOX_NONE; otherwise NULL */
     char scratch[512];          /* the program's writable folder */
     char **argv, **env;         /* for exec */
-    char *words;                /* storage of env's strings */
+    char *words;                /* storage of the strings that `env` points to */
     int64_t memory_bytes;
     int cpu_s;
 };

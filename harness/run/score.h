@@ -11,26 +11,29 @@
 struct kvr_score_input {
     const json_t *metrics;  /* JSON object that maps each requested metric's name to its version */
     const json_t *commands; /* external metric programs (plan/commands.h; NULL: none) */
+    /* ref: frames of the cell's baseline; test: frames of the cell */
     const struct kvr_frames *ref, *test;
-    const struct kvr_frames *truth;         /* frames of the ground truth, at least as many as in
-                                             * `test` (NULL: no ground truth) */
-    int given;                              /* number of the first frames of `test` that are copies
-                                             * of the ground truth */
-    int chunk, lead;                        /* chunk: frames generated together (0: unknown);
-                                             * lead: number of frames by which the first chunk is
-                                             * shorter (struct kvr_metric_input) */
-    int prefix_step;                        /* metrics are also computed over the first 1, 2, 3, ...
-                                             * times this number of frames */
-    const struct kvr_metric_prompt *prompt; /* prompt as vocabulary words per chunk, for the metric
-                                             * prompt_score (NULL: unknown) */
+    const struct kvr_frames *truth;         /* frames of the ground truth, at least as many as
+                                             * `test` has (NULL: no ground truth) */
+    int given;                              /* number of leading frames of `test` that are copies of
+                                             * the ground truth */
+    int chunk, lead;                        /* chunk: frames generated together (0: unknown); lead:
+                                             * number of frames by which the first chunk is shorter
+                                             * than the others (struct kvr_metric_input) */
+    int prefix_step;                        /* metrics are also computed over prefixes of the video,
+                                             * of prefix_step, 2 * prefix_step, 3 * prefix_step, ...
+                                             * frames */
+    const struct kvr_metric_prompt *prompt; /* for each chunk, the words of the prompt that are in
+                                             * the model's vocabulary, for the metric prompt_score
+                                             * (NULL: unknown) */
     const char *video, *frames, *reference; /* paths of the cell's files, passed to external
                                              * programs (NULL: no such file) */
 };
 
-/* Returns prefix_step of struct kvr_score_input: the number of frames by which the scored prefixes
- * of a video grow. For decoded videos it is 50, as in the published study that kvreel reproduces.
- * For latent frames it is the largest multiple of the chunk length up to 50 / 4 = 12, because a
- * latent frame stands for four decoded frames. A chunk length above 12 is returned unchanged. */
+/* Returns the value for prefix_step of struct kvr_score_input. For decoded videos it is 50 frames,
+ * as in the published study that kvreel reproduces. For latent frames it is the largest multiple of
+ * the chunk length that is at most 12 (50 / 4, rounded down), because a latent frame stands for
+ * four decoded frames. For chunks of more than 12 latent frames, it is the chunk length. */
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
 /* Paths of the weights of learned metrics in a data folder (harness/plan/find.h):

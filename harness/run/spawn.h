@@ -21,9 +21,9 @@
 enum {
     KVR_TAIL_MAX = 4096,
     KVR_ANSWER_MAX = 64 << 20,
-    KVR_LIFE_FD = 3, /* the worker's file descriptor for the read end of a pipe, whose write end
-                      * closes when the parent ends; the worker's environment variable KVREEL_LIFE
-                      * contains this number */
+    KVR_LIFE_FD = 3, /* the worker's file descriptor for the read end of a pipe; end of file on this
+                      * pipe tells the worker that the parent has ended; the worker's environment
+                      * variable KVREEL_LIFE has the descriptor's number */
 };
 
 struct kvr_child {

@@ -43,19 +43,23 @@ struct kvr_worker_job {
     json_t *answer;
     int n_artifacts;
     struct kvr_row_artifact artifact[KVR_WORKER_ARTIFACTS];
-    char sha[KVR_WORKER_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* strings that `artifact`
-                                                                     * points to */
+    char sha[KVR_WORKER_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* storage for strings that
+                                                                     * `artifact` points to: hex
+                                                                     * hashes of the files, and the
+                                                                     * name of the ground-truth
+                                                                     * file */
 };
 
-/* Sets a key of the JSON answer and takes ownership of `value`. If `value` is NULL, returns
- * KVR_ENOMEM. */
+/* Sets the entry `key` of the JSON answer to `value`, and takes ownership of `value`. If `value` is
+ * NULL, returns KVR_ENOMEM. */
 enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t *value);
 
 /* Opens the recorded clip of the cell, and checks that the clip's hash is the hash in the cell's
  * spec. The call does nothing for a cell without a clip. */
 enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr_model_config *c);
-/* Encodes the image that is the first frame, after checking the image's hash. Encoding uses a
- * separate device handle, so that its memory and time do not count as the cell's. */
+/* Encodes the image that the cell's spec gives as first frame of the video, after checking the
+ * image's hash. Encoding uses a separate device handle, so that its memory and time do not count as
+ * the cell's. */
 enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct kvr_dev *dev,
                                         const struct kvr_model *model);
 /* Reads the prompt's text embedding, after checking the embedding's hash. A prompt with several

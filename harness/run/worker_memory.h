@@ -8,10 +8,10 @@
  *     kvr_worker_memory_close(&m);
  *
  * The worker's JSON answer gets the metrics pool_PHASE_bytes and nvml_PHASE_bytes. If NVML does not
- * report the memory, nvml_PHASE_bytes has a reason instead of a value. The pool retains freed
- * memory, so NVML's value at the end of a phase is the peak since the process started. On the CPU
- * nothing is measured. On the emulated CUDA device, nothing is measured unless KVREEL_NVML names a
- * library that replaces NVML. */
+ * report the process's memory, nvml_PHASE_bytes has a reason instead of a value. The pool does not
+ * return freed memory to the driver, so the process's memory at the end of a phase is the peak
+ * since the process started. On the CPU nothing is measured. On the emulated CUDA device, nothing
+ * is measured unless KVREEL_NVML names a library that replaces NVML. */
 #ifndef KVR_RUN_WORKER_MEMORY_H
 #define KVR_RUN_WORKER_MEMORY_H
 
@@ -35,7 +35,7 @@ struct kvr_worker_memory {
     struct kvr_memory_phase {
         const char *name; /* borrowed: a literal */
         int64_t pool, nvml;
-        char why[200]; /* why NVML is unavailable */
+        char why[200]; /* why `nvml` has no value for this phase */
     } phase[KVR_MEMORY_PHASES];
 };
 

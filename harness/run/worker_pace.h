@@ -4,7 +4,8 @@
  *     KVR_TRY(kvr_worker_pace_run(&p, dev, scheme, &req, model_dir, out_dir, 0, r.wall_ns));
  *     KVR_TRY(kvr_worker_pace_answer(&p, answer));     after metrics and samples are in the answer
  *
- * The worker's JSON answer gets the metrics fps_transformer, fps_vae, fps_taehv, peak_vae_bytes and
+ * The video decoders are the model's VAE and TAEHV, a small approximation of the VAE's decoder. The
+ * worker's JSON answer gets the metrics fps_transformer, fps_vae, fps_taehv, peak_vae_bytes and
  * peak_taehv_bytes. The answer also gets the samples paced_* (wall time of a rollout with decoding)
  * and decoded_* (the decoding time in that rollout). If a metric cannot be measured, the answer has
  * a reason instead of its value. */

@@ -7,9 +7,9 @@
 
 #include "harness/workload/probe.h"
 
-/* Adds all rows of the probe (kvr_probe_rows) to the answer as "probes". Adds the overall means of
- * some values to "metrics", and probe_ns, the time spent in the probe, to "samples". `answer` must
- * already have "metrics" and "samples". */
+/* Adds all rows of the probe (kvr_probe_rows) to the answer as "probes". For the values listed in
+ * worker_probe.c, adds the mean over all probed attention calls to "metrics". Adds probe_ns, the
+ * time spent in the probe, to "samples". `answer` must already have "metrics" and "samples". */
 enum kvr_status kvr_probe_answer(const struct kvr_probe *probe, int64_t probe_ns, json_t *answer);
 
 #endif

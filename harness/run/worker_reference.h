@@ -5,10 +5,11 @@
  *     ... kvr_rollout_run() with req.teacher = teacher ...
  *     free(teacher);
  *
- * The teacher is stored in out_dir/teacher/HASH.safetensors as the tensor "x0" [chunks, steps,
- * frames_per_chunk, frame_elems] F32, with the SHA-256 of its bytes. HASH is the hash of everything
- * that determines the rollout: the cell's spec without method and metrics, the build, the processor
- * and the kernel variants. */
+ * The file out_dir/teacher/HASH.safetensors stores the latents that the teacher predicts in each
+ * denoising step, as the F32 tensor "x0" [chunks, steps, frames_per_chunk, frame_elems]. The file's
+ * metadata has the SHA-256 of the tensor's bytes. HASH is the hash of everything that determines
+ * the rollout: the cell's spec without method and metrics, the build, the processor and the kernel
+ * variants. */
 #ifndef KVR_RUN_WORKER_REFERENCE_H
 #define KVR_RUN_WORKER_REFERENCE_H
 

@@ -1,6 +1,6 @@
-/* worker_text.h - opens the text's tokens and the teacher for a language model's cell, and adds the
- * cell's results to the worker's JSON answer. The teacher is the forward pass over the whole text
- * with a BF16 KV cache (workload/text.h).
+/* worker_text.h - loads the inputs of a language model's cell (the text's tokens and the teacher),
+ * and adds the cell's results to the worker's JSON answer. The teacher is the reference: the
+ * results of a forward pass over the whole text with a BF16 KV cache (workload/text.h).
  *
  *     struct kvr_worker_text t = { .request = r, .spec = s, .out_dir = d, .set = &set, .dev = dev };
  *     KVR_TRY(kvr_worker_text_open(&t, &req));            req.model, path and attend are set
@@ -36,9 +36,11 @@ void kvr_worker_text_close(struct kvr_worker_text *t); /* accepts a struct for w
 enum kvr_status kvr_worker_text_warm_up(struct kvr_worker_text *t, const struct kvr_scheme *scheme,
                                         json_t *answer);
 
-/* Adds the metrics nll, kl, top1 and mass (attention weight on the prefix) to the answer. A
- * metric's value is the mean over all scored tokens, and its `n` is their number. A metric's series
- * has one value per bin of prefix lengths (workload/text.h). */
+/* Adds four metrics to the answer: nll (negative log-likelihood), kl (KL divergence from the
+ * teacher's predictions), top1 (rate at which the most likely token is the teacher's) and mass
+ * (attention weight on the prefix). A metric's value is the mean over all scored tokens, and its
+ * `n` is their number. A metric's series has one value per bin of prefix lengths
+ * (workload/text.h). */
 enum kvr_status kvr_worker_text_answer(const struct kvr_text_result *r, json_t *answer);
 
 #endif

@@ -6,13 +6,13 @@
  *     KVR_TRY(kvr_decide_pairs(summary.ledger, db, summary.most, &pairs));
  *
  * The pairs are written as claims to the file OUT/NAME.decide.yaml, and are tested like other
- * claims (report/claims.h). Before the first interim analysis (look), all methods run the same
- * first few prompts of each suite. After each look, only methods of undecided pairs run further
- * prompts (kvr_settle_next). If the metric compares a rollout with the BF16 rollout, no pair
- * contains BF16. Baselines that kvreel added to the sweep are in no pair. The BF16 baseline runs on
- * every prompt that a method runs on; other added baselines run only on the prompts before the
- * first look. All state is in the database, so an interrupted kvr_decide resumes when it is called
- * again. */
+ * claims (report/claims.h). Before the first interim analysis (look), all methods are run on the
+ * same first few prompts of each suite. After each look, only methods of undecided pairs are run on
+ * further prompts (kvr_settle_next). If the metric compares a rollout with the BF16 rollout, no
+ * pair contains BF16. Baselines that kvreel added to the sweep are in no pair. The BF16 baseline is
+ * run on every prompt that a method is run on. Other added baselines are run only on the first few
+ * prompts, before the first look. All state is in the database, so an interrupted kvr_decide
+ * resumes when it is called again. */
 #ifndef KVR_SETTLE_DECIDE_H
 #define KVR_SETTLE_DECIDE_H
 
@@ -21,10 +21,10 @@
 #include "harness/run/run.h"
 
 struct kvr_decide_summary {
-    struct kvr_run_summary run; /* summary of the last look, except for `ok` and `failed`, which
-                                 * are totals over all looks */
-    int looks, pairs, open;     /* number of interim analyses, of pairs, and of pairs without a
-                                 * verdict */
+    struct kvr_run_summary run; /* summary of the last call of kvr_run(), but `ok` and `failed` are
+                                 * totals over all calls (one call per interim analysis) */
+    int looks, pairs, open;     /* numbers of interim analyses (looks), of pairs of methods, and of
+                                 * pairs without a verdict */
     int most;                   /* total number of available prompts in all suites */
     bool stopped;               /* kvr_decide ended early, because of a signal, the sweep's time
                                  * budget, or the sweep's limit on the number of cells */
@@ -37,10 +37,11 @@ struct kvr_decide_summary {
 enum { KVR_DECIDE_METHODS = 32 };
 enum kvr_status kvr_decide(const struct kvr_run_options *o, struct kvr_decide_summary *out);
 
-/* Reads the pairs of the file `ledger`, tests the pairs, and returns the verdicts as JSON:
- * [{better, than, metric, verdict, figure, lo, hi, margin, n, n_needed}]. The claim of a pair is
- * that method `better` is better than method `than`. `figure` is the mean difference, and [lo, hi]
- * its confidence interval. */
+/* Reads the file `ledger`, which has one claim per pair of methods, tests the claims, and returns
+ * the verdicts as JSON: [{better, than, metric, verdict, figure, lo, hi, margin, n, n_needed}].
+ * Each claim states that method `better` is better than method `than`. `figure` is the mean
+ * difference, [lo, hi] its confidence interval, and `margin` the equivalence margin. A verdict is
+ * estimated to need n_needed samples, and `n` exist. */
 enum kvr_status kvr_decide_pairs(const char *ledger, const char *db, int most, json_t **out);
 /* Path of OUT/NAME.decide.yaml. KVR_EINVAL: too long. */
 enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *path, size_t size);

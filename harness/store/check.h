@@ -7,7 +7,7 @@
  *
  * The check covers SQLite's file structure and constraints, the columns generated from each cell's
  * spec, and the checksum of every cell, session and sweep. Databases of earlier versions lack some
- * or all checksums. */
+ * or all checksums; the check skips the missing ones. */
 #ifndef KVR_STORE_CHECK_H
 #define KVR_STORE_CHECK_H
 

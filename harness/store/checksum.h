@@ -33,8 +33,8 @@ extern const char *const kvr_checksum_names[KVR_N_CHECKSUMS]; /* "cell", "sessio
 extern const int kvr_checksum_since[KVR_N_CHECKSUMS];
 
 /* Tables whose rows the checksum of a cell, of a session or of a sweep covers. Each list has
- * entries {table, column of the key} and ends with NULL. The first table of a list has one row per
- * cell, session or sweep. */
+ * entries {table, name of the column that has the key of the cell, session or sweep}, and ends with
+ * NULL. The first table of a list has one row per cell, session or sweep. */
 extern const char *const kvr_checksum_tables[KVR_N_CHECKSUMS][12][2];
 
 /* Cached prepared statements for checking many cells, sessions and sweeps of one database. `schema`
@@ -61,7 +61,8 @@ enum kvr_status kvr_checksum_write(struct kvr_store *s, enum kvr_checksum_what w
 /* Writes the checksums of cells, sessions and sweeps that a database of an older version lacks. */
 enum kvr_status kvr_checksum_add_missing(struct kvr_store *s, int64_t version);
 /* Compares the rows of a cell, session or sweep with the stored checksum. KVR_EFORMAT: the rows
- * changed after the checksum was written. A `key` without rows and without a checksum is valid. */
+ * changed after the checksum was written. The check succeeds if the database has neither rows nor a
+ * checksum for `key`. */
 enum kvr_status kvr_checksum_check(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *key);
 

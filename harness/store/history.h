@@ -15,12 +15,13 @@ struct kvr_like {
     int frames, window;
 };
 
-/* Estimates from the measured cells that struct kvr_like selects. */
+/* Estimates computed from the selected cells: the measured cells that match struct kvr_like. */
 struct kvr_expected {
-    int64_t cell_ns;    /* mean wall time of a selected cell, including decoding and writing its
-                         * video, in nanoseconds (0: no cell is selected) */
-    int64_t host_bytes; /* largest peak host memory of a worker over the selected cells, in bytes */
-    int64_t disk_bytes; /* mean size on disk of a selected cell's artifacts, in bytes */
+    int64_t cell_ns;    /* mean wall time of the selected cells in nanoseconds, including decoding
+                         * and writing the video (0: no measured cell matches) */
+    int64_t host_bytes; /* largest peak host memory, in bytes, of the selected cells' workers */
+    int64_t disk_bytes; /* mean, over the selected cells, of the total size in bytes of the files
+                         * that a cell wrote */
 };
 
 /* Estimates a cell's time and memory from the OK cells of this database, which may come from other
@@ -29,14 +30,15 @@ enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *lik
                                  struct kvr_expected *out);
 
 /* Finds an OK cell other than `key` with the rollout hash `rollout`, measured with the session's
- * code, compiler, compiler flags and CPU model. The frames of the cell `key` must be identical to
- * those of the found cell. Writes the SHA-256 of these frames, or "" if there is no such cell. */
+ * code, compiler, compiler flags and CPU model. Rollouts are deterministic, so the cell `key` must
+ * produce the same frames as the found cell. Writes the SHA-256 of these frames, or "" if no such
+ * cell exists. */
 enum kvr_status kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
                                       const struct kvr_session *session, char sha256[65]);
 
-/* Writes the wall times, in seconds, of up to `most` timed OK cells with the rollout hash `rollout`
- * and a valid time. Only cells that were measured on the session's machine with the session's code
- * are used. Sets *n to the number of times. */
+/* Writes the wall times, in seconds, of up to `most` OK cells with the rollout hash `rollout`. Only
+ * cells with `timing: true` and a valid time (time_codes is empty) are used, and only if they were
+ * measured on the session's machine with the session's code. Sets *n to the number of times. */
 enum kvr_status kvr_store_times(struct kvr_store *s, const char *rollout,
                                 const struct kvr_session *session, double *seconds, int most,
                                 int *n);
