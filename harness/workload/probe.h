@@ -37,9 +37,10 @@
  *     recodes           mean number of times that a token's codes were rewritten
  *     value_changes     mean number of times that a token's decoded value changed
  *
- * The weights p^ are defined per original token: a pooled token's weight is divided evenly among
- * the tokens it replaces, and an evicted token has weight 0. Passes of the first chunk have no past
- * and are skipped. The rollout continues with the method's attention output. */
+ * The attention weight p^ is defined for every original token: the weight of a pooled token is
+ * divided evenly among the tokens that it replaces, and an evicted token has weight 0. The probe
+ * skips the first chunk, whose passes attend to no past tokens. The rollout continues with the
+ * method's attention output. */
 #ifndef KVR_WORKLOAD_PROBE_H
 #define KVR_WORKLOAD_PROBE_H
 
@@ -47,26 +48,28 @@
 
 struct kvr_probe_opts {
     int n_passes;  /* number of forward passes per chunk, including the cache-update pass */
-    int every;     /* distance between two evaluated queries of an attention call, in queries (1:
-                    * all are evaluated) */
-    uint64_t seed; /* seed for the random choice of an attention call's first evaluated query */
+    int every;     /* the probe evaluates every `every`-th query of an attention call; 1: all
+                    * queries */
+    uint64_t seed; /* seed for the random choice of the first query to evaluate in each attention
+                    * call */
 };
 
 struct kvr_probe;
 
-/* Opens a probe. The method's and the BF16 KV cache must both be on the CPU; otherwise the first
+/* Opens a probe. The method's KV cache must be in host memory; otherwise the first observed
  * attention call returns KVR_EUNSUPPORTED. */
 enum kvr_status kvr_probe_open(struct kvr_probe **out, const struct kvr_probe_opts *opts);
 void kvr_probe_close(struct kvr_probe **p);
 
 /* Observer of attention calls (kvr_cache_observer_fn) that computes the metrics of an attention
- * call. `ctx` is a struct kvr_probe *. A probe observes only one rollout. */
+ * call. `ctx` is a struct kvr_probe *. Open a new probe for each rollout. */
 enum kvr_status kvr_probe_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* The value of one metric for a layer, head, pass, chunk and age. An index of -1 means the
  * aggregate over that dimension, for example over all heads. `age` is the distance between the
- * query's chunk and the key's chunk, in chunks. `n` is the number of queries or tokens that the
- * value aggregates. `value` is NaN if the metric is undefined. */
+ * query's chunk and the key's chunk, in chunks. `n` is the number of samples that the value
+ * aggregates: queries for metrics of attention, tokens for metrics of keys and values. `value` is
+ * NaN if the metric is undefined. */
 struct kvr_probe_row {
     const char *name;
     int layer, head, pass, chunk, age;
@@ -84,9 +87,10 @@ typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *
  * head, pass and chunk. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
-/* Checks the probe itself against the method's KV cache, by comparing their attention outputs for
- * the same inputs. Returns the largest absolute difference, relative to the root mean square of the
- * output. A value larger than rounding errors means that the probe has a bug. */
+/* Checks the probe itself: for the method's KV cache and the same queries, compares the attention
+ * outputs of the rollout with those of the probe. Returns the largest absolute difference, relative
+ * to the root mean square of the output. A value larger than rounding errors means that the probe
+ * has a bug. */
 double kvr_probe_residual(const struct kvr_probe *p);
 
 #endif

@@ -1,10 +1,10 @@
-/* probe_kernels.h - the probe's matrix products in double, as one function table per CPU
- * instruction set.
+/* probe_kernels.h - matrix multiplication in double precision for the attention probe (probe.h).
+ * Each CPU instruction set has its own function table.
  *
  *     kvr_probe_kernels()->mul(a, lda, m, b, ldb, k, n, c, ldc);
  *
- * Results are bit-identical for all instruction sets, because sums run over k in order and without
- * FMA. */
+ * Results are bit-identical for all instruction sets, because every sum over k is computed in the
+ * order of k and without FMA. */
 #ifndef KVR_WORKLOAD_PROBE_KERNELS_H
 #define KVR_WORKLOAD_PROBE_KERNELS_H
 

@@ -14,13 +14,14 @@
  *     background = kind, colour ["background"]
  *     camera     = "static camera" | "camera" ("static" | "pans" direction)
  *
- * The words of a prompt are those of the model's vocabulary without their category; for example,
- * "color:red" is written "red". Inflected forms of a motion are accepted (bounce, bouncing); the
- * words in the array `fillers` (prompt.c), such as articles, are ignored. A property that an act
- * omits has the value of the previous act. In the first act, object 1 defaults to a still, large,
- * red, solid disc. If the prompt names an object 2, its default colour is white and its other
- * defaults are those of object 1. By default there is no second object, the camera is static, and
- * the background is plain blue, or plain white behind a blue object. Only the motion "drift" has a
+ * An entry of the model's vocabulary is a category and a word, such as "color:red"; a prompt
+ * contains only the word ("red"). A motion word may be inflected (bounces, bounce, bouncing). The
+ * parser ignores the words in the array `fillers` (prompt.c), such as articles. If an act does not
+ * give a property of an object, the background or the camera, the property keeps its value from the
+ * previous act. In the first act, object 1 is by default a large, red, solid disc without motion.
+ * There is no object 2 unless the prompt names it; object 2 is by default white and otherwise has
+ * the same defaults as object 1. By default the camera is static, and the background is plain and
+ * blue, or plain and white if object 1 is blue. Only an object with the motion "drifts" has a
  * direction, by default right.
  *
  * An act with "@" chunk begins at that chunk. If act k of n acts, counted from 0, has no "@" chunk,
@@ -34,9 +35,9 @@
 extern "C" {
 #endif
 
-/* An act is encoded in 16 slots: six for object 1 (size, colour, texture, shape, motion,
- * direction), six for object 2, then background, background colour and camera. The sixteenth slot
- * is padding. */
+/* An act of a prompt is encoded as 16 vocabulary indices: six for object 1 (size, colour, texture,
+ * shape, motion, direction), six for object 2, then background, background colour and camera. The
+ * last index is padding. */
 enum { KVR_PROMPT_SLOTS = 16, KVR_MAX_ACTS = 32, KVR_PROMPT_MAX = 4096 };
 
 struct kvr_prompt {
@@ -44,7 +45,7 @@ struct kvr_prompt {
     struct {
         int from_chunk;            /* first chunk of the act: 0 for the first act, and larger for
                                     * each further act */
-        int ids[KVR_PROMPT_SLOTS]; /* vocabulary indices */
+        int ids[KVR_PROMPT_SLOTS]; /* vocabulary indices of the act's words */
     } act[KVR_MAX_ACTS];
 };
 

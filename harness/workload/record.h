@@ -1,5 +1,5 @@
-/* record.h - records the inputs of all attention calls of a rollout as a trace
- * (harness/workload/trace).
+/* record.h - records the inputs, and optionally the outputs, of all attention calls of a rollout as
+ * a trace (harness/workload/trace).
  *
  *     KVR_TRY(kvr_record_open(&r, "red-disc.kvtrace", &info, grid_w, true));
  *     req.observer = kvr_record_observe;
@@ -8,9 +8,10 @@
  *     KVR_TRY(kvr_record_finish(&r, &bytes));
  *     kvr_record_close(&r);                                  accepts a finished one
  *
- * Each attention call records the keys and values of the current chunk, in the type that the KV
- * cache uses for unquantized values. The recorded queries are the F32 inputs of attention. A replay
- * of the trace is bit-identical to the recorded run. */
+ * For each attention call, the trace has the keys and values of the current chunk, in the type in
+ * which the KV cache stores unquantized tokens, and the queries in F32. The inputs are not rounded,
+ * so a replay with the rollout's method and settings reproduces the rollout's attention outputs bit
+ * for bit. */
 #ifndef KVR_WORKLOAD_RECORD_H
 #define KVR_WORKLOAD_RECORD_H
 
@@ -34,8 +35,9 @@ enum kvr_status kvr_record_finish(struct kvr_record **r, int64_t *bytes);
 enum kvr_status kvr_record_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Sets the fields of `info` that describe the model's attention and RoPE; other fields are
- * unchanged. `chunk` is the number of tokens per chunk of a language model, and is not used for
- * video models. Returns the number of tokens per row of a frame. */
+ * unchanged. For a language model, `chunk` is the number of tokens per chunk; for a video model,
+ * `chunk` is unused. Returns the number of tokens per row of a frame (1 for a language model),
+ * which is the argument grid_w of kvr_record_open(). */
 int kvr_record_describe(const struct kvr_model *m, int chunk, struct kvr_trace_info *info);
 
 /* Records a language model that reads n tokens through a BF16 KV cache, `chunk` tokens at a

@@ -6,18 +6,20 @@
  *
  * Passes, chunks and layers are replayed in the recorded order. The recorded keys and values are
  * appended to the KV cache, and attention is computed with the recorded queries. The method
- * compresses the keys and values of cache-update passes. A method's outputs do not influence later
- * inputs, so a replay is teacher-forced.
+ * compresses only the keys and values of cache-update passes; those of other passes are discarded
+ * after the pass. A method's outputs do not influence later inputs, so a replay is teacher-forced.
  *
- * If `compare` is set, each attention output o^ of the method is compared with the output o of a
- * BF16 KV cache with the same window, keys and values. The result's memory and times exclude the
- * BF16 KV cache. The errors e = o^ - o of all queries that have a past are summarized as follows:
+ * If `compare` is set, the replay compares each attention output o^ of the method with the output o
+ * of a BF16 KV cache that has the same window, keys and values. The memory and times in `cost`
+ * exclude the BF16 KV cache. The errors e = o^ - o of all queries that have a past are summarized
+ * as follows:
  *
  *     attn_out_mse   mean of e^2 over all channels;    attn_out_rel   sqrt(sum e^2 / sum o^2)
  *     attn_out_cos   mean over queries and heads of o^ . o / (|o^| |o|); 1 where both are 0
  *
- * `recorded_rel` is attn_out_rel with the recorded output instead of o. For method BF16,
- * recorded_rel validates the trace: it is 0 if the replay is bit-identical. */
+ * `recorded_rel` is computed as attn_out_rel, but against the trace's recorded attention outputs
+ * instead of the outputs o. For method BF16, `recorded_rel` validates the trace: it is 0 if the
+ * replay reproduces the recorded outputs bit for bit. */
 #ifndef KVR_WORKLOAD_REPLAY_H
 #define KVR_WORKLOAD_REPLAY_H
 
@@ -37,14 +39,14 @@ struct kvr_replay_request {
     int64_t staged_bytes;            /* see struct kvr_cache_shape */
     kvr_cache_observer_fn *observer; /* called for every attention call; NULL in timed runs */
     void *observer_ctx;
-    bool phases;  /* whether to record the time that each pass spends on encoding, decoding and
-                   * attention; false in timed runs */
+    bool phases;  /* whether to measure each pass's time for encoding, decoding and attention
+                   * separately; false in timed runs, which the measurement would slow down */
     bool compare; /* whether to compare the method's attention outputs with those of a BF16 KV
                    * cache */
 };
 
-/* Errors attn_out_* (see above) of the method's attention output against that of the BF16 KV cache,
- * over the queries of one chunk or of all chunks. NaN: no outputs were compared. */
+/* The errors attn_out_mse, attn_out_rel and attn_out_cos, defined at the beginning of this file,
+ * over the queries of one chunk or of all chunks. They are NaN if no outputs were compared. */
 struct kvr_replay_error {
     int64_t queries;
     double out_mse, out_rel, out_cos;
@@ -58,8 +60,8 @@ struct kvr_replay_result {
                                           * the field rgb is NULL */
 };
 
-/* Returns KVR_EINVAL if the request has more frames or layers than the trace, or if its last frame
- * is not the last of a chunk. Returns KVR_ENAN if a query, key or value of the trace, or an
+/* Returns KVR_EINVAL if the request has more frames or layers than the trace, or if the requested
+ * frames end inside a chunk. Returns KVR_ENAN if a query, key or value of the trace, or an
  * attention output, is not finite. */
 enum kvr_status kvr_replay_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                const struct kvr_replay_request *req, kvr_progress_fn *progress,

@@ -1,5 +1,5 @@
-/* replay_error.h - computes the errors of a replay's attention outputs against a BF16 KV cache and
- * against the recorded outputs.
+/* replay_error.h - computes the errors of the attention outputs of a replayed trace, compared with
+ * the outputs of a BF16 KV cache and with the recorded outputs.
  *
  *     KVR_TRY(kvr_replay_errors_open(&e, &shape, n_chunks, true));
  *     for each pass:
@@ -26,15 +26,15 @@ enum kvr_status kvr_replay_errors_open(struct kvr_replay_errors **out,
 void kvr_replay_errors_close(struct kvr_replay_errors **e);
 
 enum kvr_status kvr_replay_errors_begin(struct kvr_replay_errors *e, const struct kvr_pass *pass);
-/* Adds the errors of one layer's attention call in a pass. The queries q, the method's output `out`
- * [T,H,D] and the keys and values k, v [T,Hkv,D] are in host memory. For a pass without queries,
- * the arguments call, q and out must be NULL. */
+/* Computes the errors of one layer's attention call, and adds them to the sums in `e`. The queries
+ * q, the method's output `out` [T,H,D] and the keys and values k, v [T,Hkv,D] are in host memory.
+ * For a pass without queries, the arguments call, q and out must be NULL. */
 enum kvr_status kvr_replay_errors_add(struct kvr_replay_errors *e, const struct kvr_trace_pass *p,
                                       int layer, const struct kvr_trace_call *call, const float *q,
                                       const float *k, const float *v, const float *out);
 enum kvr_status kvr_replay_errors_end(struct kvr_replay_errors *e);
 
-/* Sets the fields all, chunk and recorded_rel of the result. */
+/* Sets the fields `all`, `chunk` and `recorded_rel` of *out. */
 void kvr_replay_errors_result(const struct kvr_replay_errors *e, struct kvr_replay_result *out);
 
 #endif

@@ -13,7 +13,8 @@
  *           otherwise, diag for a single chunk; mean over query heads
  *
  * The PaFu-KV paper uses the queries and keys of a bidirectional teacher model; kvreel uses those
- * of the causal model itself. Of each chunk, only `queries` evenly spaced queries are used. */
+ * of the causal model itself. Of each chunk, only `queries` (argument of kvr_salience_open) evenly
+ * spaced queries are used. */
 #ifndef KVR_WORKLOAD_SALIENCE_H
 #define KVR_WORKLOAD_SALIENCE_H
 
@@ -21,9 +22,9 @@
 
 struct kvr_salience;
 
-/* Opens a measurement of all layers. If last_only is true, only the last layer is measured, and the
- * salience in all other layers is 0. `queries` is the number of queries per chunk to use, where 0
- * means all. */
+/* Opens a measurement of all layers, or of the last layer only if `last_only` is true. The salience
+ * in layers that are not measured is 0. `queries` is the number of queries per chunk to use, where
+ * 0 means all. */
 enum kvr_status kvr_salience_open(struct kvr_salience **out, const struct kvr_cache_shape *shape,
                                   bool last_only, int queries);
 void kvr_salience_close(struct kvr_salience **s);
@@ -36,8 +37,8 @@ enum kvr_status kvr_salience_observe(void *ctx, const struct kvr_cache_view *vie
  * the KV cache's capacity in tokens. Tokens that were not observed have salience 0. */
 enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table);
 
-/* Callback that runs a rollout or replay with the given observer. `bf16` is the method BF16, which
- * the KV cache must use. */
+/* Callback that runs a rollout or replay with the given observer. The rollout or replay must use
+ * the method `bf16`, so that its queries and keys are unaffected by compression. */
 typedef enum kvr_status kvr_salience_run_fn(void *ctx, const struct kvr_scheme *bf16,
                                             kvr_cache_observer_fn *observer, void *observer_ctx);
 

@@ -3,8 +3,8 @@
  *     @0: a dog runs across the grass; @4: the same dog sleeps by the fire
  *
  * "@N:" begins a shot whose first chunk is N, and a semicolon separates two shots. A line that does
- * not start with "@0:" is one shot. For models with their own vocabulary, prompt.h parses the same
- * line; an act of its grammar corresponds to a shot here. */
+ * not start with "@0:" is one shot. For models with their own vocabulary, the parser in prompt.h
+ * reads the prompt instead and calls a shot an act. */
 #ifndef KVR_WORKLOAD_SHOTS_H
 #define KVR_WORKLOAD_SHOTS_H
 

@@ -18,8 +18,8 @@
  * first * 2^b tokens, where `first` is the request's shortest prefix in tokens. The chunks of bin b
  * start at P, P + C, P + 2 C and so on. All of them start below first * 2^(b + 1) and below P +
  * scored, where `scored` is the request's number of tokens to score per bin. A bin exists if its
- * first chunk ends within the text. The logits at position t - 1 predict token t, so a chunk [s, s
- * + C) scores tokens s + 1 to s + C.
+ * first chunk ends within the text. The logits at position t predict token t + 1, so the logits of
+ * the chunk [s, s + C) are scored against tokens s + 1 to s + C.
  *
  *     nll   mean of -log p^(token);  p^ with the method, p the teacher's
  *     kl    mean of sum_v p(v) (log p(v) - log p^(v)), natural logarithm
@@ -41,22 +41,25 @@ struct kvr_tokens {
     struct kvr_st *file;
     const int32_t *id; /* token ids [n], in the mapped file or in `own`; valid until
                         * kvr_tokens_close */
-    int32_t *own;      /* token ids converted to I32, or NULL if the file has type I32 */
+    int32_t *own;      /* allocated copy of the token ids as I32, or NULL if the file's ids are I32
+                        * already */
     int n;
-    char sha256[KVR_SHA256_HEX]; /* hash of the token ids as I32 */
+    char sha256[KVR_SHA256_HEX]; /* SHA-256 of the token ids as I32 */
 };
-/* Reads the tensor, which must be [n] or [1,n] of any integer type with ids in 0..2^31-1. Whether
- * the ids are in a model's vocabulary is checked only when a model reads the tokens. Error messages
- * name the file and the tensor. After an error there is nothing to close. */
+/* Reads the token ids from the tensor named `tensor`, which must be [n] or [1,n] of any integer
+ * type with ids in 0..2^31-1. The function has no model, so it cannot check that the ids are in a
+ * model's vocabulary; kvr_lm_forward() checks this. Error messages name the file and the tensor.
+ * After an error there is nothing to close. */
 enum kvr_status kvr_tokens_open(struct kvr_tokens *t, const char *path, const char *tensor);
 void kvr_tokens_close(struct kvr_tokens *t); /* accepts {0} */
 
-/* Keys, values and hidden states of a forward pass over a text with a BF16 KV cache, used as the
- * teacher. */
+/* The teacher: keys, values and hidden states of a forward pass over a text with a BF16 KV
+ * cache. */
 struct kvr_teacher {
     int n;               /* number of tokens */
-    kvr_bf16 *k, *v;     /* [L,n,n_kv_heads,D]: keys after RoPE */
-    float *hidden;       /* [n,d]: input of kvr_lm_logits */
+    kvr_bf16 *k, *v;     /* [L,n,n_kv_heads,D]: keys after RoPE, and values */
+    float *hidden;       /* [n,d]: hidden states of width d, from which kvr_lm_logits() computes
+                          * logits */
     struct kvr_st *file; /* mapped file that contains k, v and hidden, or NULL if malloc() allocated
                           * them */
 };
@@ -73,10 +76,11 @@ void kvr_teacher_free(struct kvr_teacher *t); /* accepts {0} */
 struct kvr_text_request {
     struct kvr_model *model;
     const struct kvr_tokens *tokens;
-    const struct kvr_teacher *teacher; /* BF16 forward pass over `tokens`; teacher->n is the number
-                                        * of tokens that the workload uses */
+    const struct kvr_teacher *teacher; /* teacher of the first teacher->n tokens; the workload uses
+                                        * only these tokens */
     int chunk;                         /* C */
-    int first, scored;                 /* see bins above */
+    int first, scored;                 /* first: shortest prefix in tokens; scored: number of tokens
+                                        * to score per bin */
     int window_tokens;                 /* 0 = all */
     int sink_tokens;
     bool evict;
@@ -86,11 +90,12 @@ struct kvr_text_request {
 
 enum { KVR_TEXT_MAX_BINS = 24 };
 
-/* Scores of the chunks of one bin, or of all bins. */
+/* Mean scores of the chunks in one bin, that is, with a similar prefix length, or in all bins. */
 struct kvr_text_bin {
     int prefix;                 /* P */
     int64_t tokens;             /* scored tokens */
-    double nll, kl, top1, mass; /* the scores defined above, as means over the scored tokens */
+    double nll, kl, top1, mass; /* means of nll, kl, top1 and mass (defined at the beginning of this
+                                 * file) over the scored tokens */
 };
 
 struct kvr_text_result {
@@ -101,8 +106,9 @@ struct kvr_text_result {
                                      * rgb is NULL */
 };
 
-/* Returns the number of bins (see above) of a text of n tokens. prefix[b] receives P, the shortest
- * prefix of bin b in tokens; `prefix` may be NULL. */
+/* Returns the number of bins in which the chunks of a text of n tokens are grouped by prefix
+ * length. prefix[b] receives the number of tokens of bin b's shortest prefix; `prefix` may be
+ * NULL. */
 int kvr_text_bins(const struct kvr_text_request *req, int n, int prefix[KVR_TEXT_MAX_BINS]);
 
 /* Runs the workload. The times in the result exclude the time for computing scores. Returns
@@ -114,9 +120,10 @@ enum kvr_status kvr_text_run(struct kvr_dev *dev, const struct kvr_scheme *schem
 void kvr_text_result_free(struct kvr_text_result *r);
 
 /* Computes the mean negative log-likelihood of tokens 1 to n - 1, each given all tokens before it,
- * for comparison with values that other programs report. The whole text is one chunk, and keys and
- * values stay F32. Therefore n is at most the model's context length. *top1 receives the top-1
- * accuracy: the fraction of these tokens that equal the model's most likely next token. */
+ * for comparison with values that other programs report. The function runs one forward pass over
+ * the whole text with F32 keys and values, so no method compresses them. n must be at most the
+ * model's context length. *top1 receives the top-1 accuracy: the fraction of these tokens that
+ * equal the model's most likely next token. */
 enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int32_t *ids, int n,
                              double *nll, double *top1);
 

@@ -15,7 +15,7 @@
 struct kvr_truth {
     struct kvr_st *file;
     struct kvr_frames frames;    /* frames in the mapped file; valid until kvr_truth_close */
-    char sha256[KVR_SHA256_HEX]; /* hash of the clip's bytes */
+    char sha256[KVR_SHA256_HEX]; /* SHA-256 of the pixels of all frames */
 };
 
 /* Opens the clip named `tensor`, which must be U8 [n, height, width, 3] with positive extents.
@@ -23,7 +23,7 @@ struct kvr_truth {
 enum kvr_status kvr_truth_open(struct kvr_truth *t, const char *path, const char *tensor);
 void kvr_truth_close(struct kvr_truth *t); /* accepts {0} */
 
-/* Returns frames [from, n) of the clip `f`, as a view that shares the clip's memory. */
+/* Returns frames `from` to n - 1 of the clip `f`, without copying the pixels. */
 struct kvr_frames kvr_frames_from(const struct kvr_frames *f, int from, int n);
 
 #endif

@@ -31,8 +31,8 @@ typedef int kvr_trace_progress_fn(void *ctx, int passes_done, int n_passes);
  * the status of kvr_trace_call_open(). */
 enum kvr_status kvr_trace_check(const struct kvr_trace *t, kvr_trace_progress_fn *progress,
                                 void *ctx, struct kvr_trace_report *out);
-/* Checks the values of one attention call, and adds the number of values and the largest absolute
- * values to the report. */
+/* Checks the values of one attention call and updates the report: adds the number of values to
+ * r->values, and raises r->most to the call's largest absolute values. */
 enum kvr_status kvr_trace_call_check(const struct kvr_trace_call *c, struct kvr_trace_report *r);
 
 #ifdef __cplusplus

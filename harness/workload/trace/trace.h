@@ -51,17 +51,19 @@ struct kvr_trace_layout {
 /* Describes the RoPE that was applied to the recorded keys and queries; a replay does not use
  * it. */
 struct kvr_trace_rope {
-    bool rotary;     /* whether RoPE was applied; if false, other fields are unused */
+    bool rotary;     /* whether RoPE was applied; if false, the other fields of this struct are
+                      * unused */
     bool halves;     /* whether RoPE rotates the channel pairs (i, i + n/2) of an axis of n
                       * channels; false: the pairs (2i, 2i + 1) */
-    int channels[3]; /* numbers of channels per head that RoPE rotates by the position in time,
-                      * height and width; their sum is at most D */
+    int channels[3]; /* for each axis (time, height, width), the number of channels per head that
+                      * RoPE rotates by the token's position on this axis; the sum is at most D */
     double base;
 };
 
 /* A pass is one forward pass over one chunk. */
 struct kvr_trace_pass {
-    int chunk, index; /* index: number of the pass within its chunk, from 0 */
+    int chunk, index; /* chunk: index of the chunk in the video; index: index of the pass among the
+                       * passes over this chunk */
     int frame0, n_frames;
     bool clean;                     /* whether this is the cache-update pass, the chunk's last pass,
                                      * whose keys and values later chunks attend to */
@@ -71,13 +73,14 @@ struct kvr_trace_pass {
 };
 
 struct kvr_trace_info {
-    const char *model, *licence; /* licence: SPDX name or text of the licence, never empty */
-    const char *source, *text;   /* source: origin of the model ("": unknown); text: prompt of the
-                                  * recorded run ("": unknown) */
+    const char *model, *licence; /* licence: SPDX name or text of the model's licence, never
+                                  * empty */
+    const char *source, *text;   /* source: where the model comes from, such as a URL; text: prompt
+                                  * of the recorded run; "" if unknown */
     uint64_t seed;
     int window_frames,
-        sink_frames; /* attention window and sink of the recorded run, in frames (window 0: all
-                      * frames are visible) */
+        sink_frames; /* numbers of frames in the attention window and in the sink of the recorded
+                      * run; window_frames 0: all frames are visible */
     struct kvr_trace_layout layout;
     struct kvr_trace_rope rope;
     int n_passes, n_chunks, n_frames;
@@ -88,8 +91,8 @@ struct kvr_trace_info {
 struct kvr_trace;
 
 /* Opens a trace and reads its index.json only. Returns KVR_ENOTFOUND if the folder does not exist
- * or has no index.json, as in an unfinished trace. Returns KVR_EFORMAT if index.json is
- * inconsistent. */
+ * or has no index.json, as in an unfinished trace. Returns KVR_EFORMAT if index.json is not valid
+ * JSON, lacks a required key, or has a value that is not allowed. */
 enum kvr_status kvr_trace_open(struct kvr_trace **out, const char *dir);
 void kvr_trace_close(struct kvr_trace **t); /* accepts NULL */
 
@@ -100,12 +103,14 @@ const char *kvr_trace_dir(const struct kvr_trace *t);
 const char *kvr_trace_sha256(const struct kvr_trace *t);
 
 /* Reads a JSON document in the format of index.json. `where` names the document in error messages.
- * The strings in *out are owned by `doc`. Call kvr_trace_info_free() afterwards, which frees the
- * array out->pass. After an error there is nothing to free. */
+ * The strings in *out belong to `doc`, which must exist as long as they are used. Call
+ * kvr_trace_info_free() afterwards, which frees the array out->pass. After an error there is
+ * nothing to free. */
 enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *doc,
                                     const char *where);
 void kvr_trace_info_free(struct kvr_trace_info *i);
-/* Checks a layout against the limits of the format, such as KVR_TRACE_MAX_LAYERS. */
+/* Checks that the dimensions of a trace are within the limits of the format, such as
+ * KVR_TRACE_MAX_LAYERS. `where` begins the error message. */
 enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const char *where);
 
 /* The tensors of one attention call in a mapped file, with T = n_frames * tokens_per_frame

@@ -36,7 +36,8 @@ enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace
  * the total size of all files; `bytes` may be NULL. Returns KVR_EINVAL if the last pass lacks
  * layers, or if no pass was written. */
 enum kvr_status kvr_trace_finish(struct kvr_trace_writer **w, int64_t *bytes);
-/* Closes the writer without writing index.json, and does not delete the files; *w may be NULL. */
+/* Closes the writer without writing index.json. The files written so far stay in the folder. *w may
+ * be NULL. */
 void kvr_trace_drop(struct kvr_trace_writer **w);
 
 #ifdef __cplusplus
