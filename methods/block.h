@@ -1,4 +1,4 @@
-/* block.h - operations on whole blocks, on CPU or CUDA.
+/* block.h - copies, converts, rounds, encodes and decodes whole blocks, on CPU or CUDA.
  *
  *     kvr_block_widen(dev, work, bf16, n);
  *
@@ -17,12 +17,12 @@ extern "C" {
 void kvr_block_copy(struct kvr_dev *dev, float *to, const float *from, int64_t n);
 /* Converts n values from BF16 to F32. */
 void kvr_block_widen(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
-/* Rounds n values to BF16, in place. */
+/* Rounds n F32 values to BF16 and stores the results as F32, in place. */
 void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n);
 
 /* Whether the device can quantize a block with a chain of two grids (the second quantizes the
- * residual of the first) in one kernel. If not, the caller must not call kvr_block_encode_chain and
- * kvr_block_decode_chain for the device. */
+ * residual of the first) in one kernel. If not, kvr_block_encode_chain and kvr_block_decode_chain
+ * must not be called for this device. */
 bool kvr_block_chains(const struct kvr_dev *dev);
 /* Encodes x [T,H,D] with a chain of two grids and does not change x. data[i] receives the codes and
  * scales of the i-th grid. Returns false and has no effect if the shape is not supported. */
@@ -40,7 +40,7 @@ bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chai
 /* Whether kvr_block_decode_chain_bf16 supports this chain. */
 bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c);
 /* Overwrites the outliers in the decoded values `out` by their stored values. `entries` is the data
- * of the EXACT stage, in the format KVR_FORM_ENTRIES. */
+ * of the EXACT stage (the stage that stores outliers), in the format KVR_FORM_ENTRIES. */
 void kvr_block_put_entries_bf16(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 const struct kvr_stage_data *entries, int64_t t0, int64_t n, int h0,
                                 int nh, kvr_bf16 *out);

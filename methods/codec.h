@@ -14,12 +14,14 @@
  *     kvr_packed_free(&packed);
  *     kvr_codec_close(&c);
  *
- * A stage describes itself by functions: `layout` returns the storage format, `noise` a model of
- * the quantization error, and `transform` also maps queries. Attention, corrections, size
- * predictions and kernels use only these functions and never read the options of a stage.
+ * A stage describes itself by functions: `layout` returns the storage format, `noise` returns a
+ * model of the quantization error, and `transform` also maps queries. Attention, corrections of
+ * attention scores, size predictions and kernels use only these functions and never read the
+ * options of a stage.
  *
- * On a CUDA device x, work, out and the packed blocks are device memory. Packed bytes are the same
- * on CPU and CUDA, and so are decoded values, except for the payloads of NaNs.
+ * If data is on a CUDA device, the arguments `x`, `work` and `out` and the buffers of encoded
+ * blocks are device memory. Encoded bytes are the same on CPU and CUDA, and so are decoded values,
+ * except for the payloads of NaNs.
  *
  * Encoding and decoding do not change the codec, so several threads may use one codec. */
 #ifndef KVR_METHODS_CODEC_H
@@ -65,8 +67,7 @@ enum { KVR_MAX_STAGES = 4 };
 
 enum kvr_stage_kind {
     KVR_STAGE_TRANSFORM, /* linear map of a head's channels; stores nothing */
-    KVR_STAGE_SHIFT,     /* subtracts stored means or centroids, divides by stored norms, or inverts
-                          * RoPE */
+    KVR_STAGE_SHIFT,     /* subtracts means or centroids, divides by norms, or inverts RoPE */
     KVR_STAGE_EXACT,     /* stores outliers in FP16 and replaces them in the input of the next
                           * stage */
     KVR_STAGE_GRID,      /* quantizes values; a second grid quantizes the residual of the first */
@@ -106,8 +107,7 @@ enum kvr_decode_mode {
     KVR_DECODE_SET, /* out = decoded */
     KVR_DECODE_ADD, /* out += decoded */
     KVR_DECODE_SUB, /* out -= decoded, which leaves the residual of a grid */
-    /* writes the scale of each element to `out` instead of its decoded value; only for grids with
-     * KVR_NOISE_SCALES noise */
+    /* out = the scale of each element; only for grids whose error model is KVR_NOISE_SCALES */
     KVR_DECODE_SCALES,
 };
 
@@ -124,13 +124,14 @@ extern const char *const kvr_axis_names[]; /* "tokens", "channels", "token" */
 /* Storage format of a stage. Modules that do not implement a format call the stage's decode
  * function. */
 enum kvr_form {
-    KVR_FORM_OWN,     /* private to the stage */
-    KVR_FORM_RAW,     /* codes are elements of `type`, [T,H,D] */
+    KVR_FORM_OWN,     /* known only to the stage itself */
+    KVR_FORM_RAW,     /* `codes` has unquantized elements of data type kvr_layout.type, [T,H,D] */
     KVR_FORM_INTEGER, /* x^ = (q - z) s + m, for code q and scale s, with z and m given by `zero` */
     KVR_FORM_LEVELS,  /* x^ = level[q] s, for code q and scale s: a codebook */
-    KVR_FORM_ENTRIES, /* EXACT: codes are FP16 values, meta are their int32 flat indices,
-                       * ascending */
-    KVR_FORM_WALSH,   /* TRANSFORM: y = H x / sqrt(D), with the Walsh-Hadamard matrix H */
+    KVR_FORM_ENTRIES, /* for EXACT stages: `codes` has the outliers in FP16, `meta` their flat
+                       * indices in the block (int32, ascending) */
+    KVR_FORM_WALSH,   /* for TRANSFORM stages: y = H x / sqrt(D), with the Walsh-Hadamard matrix
+                       * H */
 };
 
 /* Zero point z and offset m in the decoding x^ = (q - z) s + m of KVR_FORM_INTEGER. */
@@ -141,19 +142,20 @@ enum kvr_zero {
 };
 
 /* Size and format of the data that a stage stores for a block. Other modules can read data of every
- * format except OWN by this description alone. In the formats INTEGER and LEVELS, the codes q
- * [n_tok, C] are packed into bit planes (pack.h). In the formats INTEGER and LEVELS, the side
+ * format except KVR_FORM_OWN by this description alone. In the formats INTEGER and LEVELS, the
+ * codes q [n_tok, C] are packed into bit planes (pack.h). In these two formats, the side
  * information is FP16: the scales s [n_groups], then the zero points or minima [n_groups] if `zero`
  * requires them. */
 struct kvr_layout {
-    struct kvr_stage_bytes bytes; /* exact size of a block in bytes, without the data-dependent
-                                   * entries */
-    /* For stages of data-dependent size (outliers, entropy coding): bytes per entry. The function
-     * `encode` allocates kvr_stage_data.n_entries entries; this number is at most most_entries. */
+    struct kvr_stage_bytes bytes; /* exact size in bytes of the stored data, except its entries (see
+                                   * `entry`) */
+    /* For stages whose size depends on the values (outliers, entropy coding): bytes per stored
+     * entry, such as an outlier. The function `encode` allocates kvr_stage_data.n_entries entries;
+     * this number is at most most_entries. */
     struct kvr_stage_bytes entry;
     int64_t most_entries;
-    int unit_tokens; /* number of tokens per quantization group; 0 means 1. All groups are complete
-                      * if a block has a multiple of this number of tokens. */
+    int unit_tokens; /* number of tokens per quantization group; 0 means 1. A block has no
+                      * incomplete group if its number of tokens is a multiple of this number. */
     /* If not 0, groups start at tokens whose index in the rollout is a multiple of origin_tokens.
      * When the next chunk arrives, the cache decodes the tokens of an incomplete last group and
      * encodes them again with the chunk. If origin_tokens is 0, groups start at the first token of
@@ -185,13 +187,15 @@ enum kvr_noise_kind {
      * kvr_packed_scales() reads them. If a scale was rounded down, a group's largest and smallest
      * elements are clipped, with errors that may exceed s/2. */
     KVR_NOISE_SCALES,
-    KVR_NOISE_RELATIVE, /* like UNIFORM, where s is the field `relative` times the decoded value */
-    KVR_NOISE_MEASURED, /* no formula: bias and variance of the error have to be measured */
+    KVR_NOISE_RELATIVE, /* like UNIFORM, but s is the field `relative` times the decoded value */
+    KVR_NOISE_MEASURED, /* no formula is known: bias and variance of the error have to be
+                         * measured */
 };
 
-/* Error model of a quantized block; the block owns the memory of its pointers. Corrections use only
- * the squares of scales, so a stage may store negative scales. The scale of a group with a NaN or
- * an infinity is not finite. */
+/* Error model of a quantized block, from which corrections of attention scores are computed. The
+ * block owns the memory that the pointers refer to. Corrections use only the squares of scales, so
+ * a stage may store negative scales. If a group has a NaN or an infinity, its scale is not
+ * finite. */
 struct kvr_coding_noise {
     enum kvr_noise_kind kind;
     enum kvr_group_axis axis; /* UNIFORM, SCALES */
@@ -201,32 +205,33 @@ struct kvr_coding_noise {
                            * error of an element x that becomes 0 is -x, so it depends on x and is
                            * not uniform. */
     float relative;       /* RELATIVE */
-    bool rotated;         /* the error is in the space of the codec's transform, so the query must
-                           * be rotated */
+    bool rotated;         /* the errors are those of transformed keys, so a correction must use the
+                           * transformed query (KVR_QUERY_TO_SPACE) */
     bool rope_rotated;    /* keys are quantized before RoPE, so RoPE rotates the decoded keys and
-                           * with them their errors; the two channels of a RoPE pair share a
-                           * scale */
+                           * with them their errors; set only if the two channels of each RoPE pair
+                           * share a scale */
     /* Flat indices (t*H + h)*D + d, ascending, of elements that are stored exactly and have no
-     * error. The indices are in rotated space if the transform precedes the EXACT stage. */
+     * error. If the transform precedes the EXACT stage, the indices refer to elements of the
+     * transformed vectors. */
     const int32_t *exact;
     int64_t n_exact;
 };
 
-/* Pointer to input values of a codec, in F32 or BF16. */
+/* Input values of a codec: an array of F32 or BF16 elements. */
 struct kvr_values {
     const void *p;
     bool bf16; /* else F32 */
 };
 
-/* Values by which an EXACT stage replaces outliers in the input of later stages. `at` has the flat
- * indices of the n outliers in ascending order. */
+/* Values by which an EXACT stage replaces outliers in the input of later stages. value[i] replaces
+ * the outlier with flat index at[i], and `at` [n] is in ascending order. */
 struct kvr_instead {
     const int32_t *at;
     const float *value;
     int64_t n;
 };
 
-/* A TRANSFORM is y = R x, where R is a D x D matrix that may differ between heads. */
+/* Ways to apply a TRANSFORM y = R x, where R is a D x D matrix that may differ between heads. */
 enum kvr_transform_way {
     KVR_TO_SPACE,       /* R x, applied to keys and values before quantization */
     KVR_QUERY_TO_SPACE, /* R^-T q, applied to queries, so that the dot product with R k equals q .
@@ -236,25 +241,28 @@ enum kvr_transform_way {
 
 /* Functions with which an EXACT stage finds outliers while the next stage quantizes n BF16 values
  * in the same pass (methods/codecs/grid/once.h). An element whose magnitude exceeds the bound is an
- * outlier. An outlier is replaced by the channel's nearest earlier element within the bound, or
- * else by the channel's first element within the bound. */
+ * outlier. In the input of the quantizer, an outlier gets the value of the nearest earlier token in
+ * its channel that is not an outlier there. If no earlier token qualifies, it gets the value of the
+ * first such later token, or 0 if all elements of the channel are outliers. */
 struct kvr_exact_once {
-    /* Samples x and sets *least to the BF16 bits of a magnitude that is probably below the outlier
-     * bound. The bound is known only after the pass, so the pass lists elements above *least as
-     * candidates. Returns false if x is not supported; `find` must then find the outliers before
-     * quantization. */
+    /* Reads a sample of x and sets *least to the BF16 bits of a magnitude that is probably below
+     * the outlier bound. The bound is known only after the pass, so the pass lists elements above
+     * this magnitude as possible outliers. Returns false if the stage's options, the type of x or
+     * its size do not allow one pass; the caller must then call `find` before quantization. */
     bool (*likely)(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                    uint16_t *least);
-    /* Computes the bound from the sum of the values and the sum of their squares. The rounding
-     * error of `sum` is at most 2^-18 times the sum of magnitudes, and that of `square` at most
-     * 2^-18 times the sum of squares. Returns NaN if these errors may change the set of outliers;
-     * `find` must then find the outliers. */
+    /* Computes the outlier bound of a block from `sum`, the sum of its n values, and `square`, the
+     * sum of their squares. The rounding error of `sum` is at most 2^-18 times the sum of
+     * magnitudes, and that of `square` at most 2^-18 times the sum of squares. Returns NaN if these
+     * rounding errors might change which elements are outliers; the caller must then call
+     * `find`. */
     float (*bound)(const struct kvr_stage_job *job, double sum, double square, int64_t n);
-    /* Allocates memory in `out` for n_exact outliers. Sets *fits to false if n_exact is too large
-     * to store. */
+    /* Allocates the buffers of `out` for n_exact outliers of n elements. If n_exact is more than
+     * the stage may store (kvr_layout.most_entries), the function sets *fits to false and allocates
+     * nothing. */
     enum kvr_status (*alloc)(const struct kvr_stage_job *job, int64_t n, int64_t n_exact,
                              struct kvr_stage_data *out, bool *fits);
-    /* Converts n outliers x to FP16 values `held`, in which the stage stores them. */
+    /* Converts n outliers x to FP16 values `held`, which the stage stores. */
     void (*hold)(const struct kvr_stage_job *job, kvr_f16 *held, const float *x, int64_t n);
 };
 
@@ -262,44 +270,49 @@ struct kvr_exact_once {
  * `encode` may synchronise and allocate, since an EXACT stage counts its outliers before it
  * allocates. The functions `transform` and `decode` neither synchronise nor allocate. */
 struct kvr_stage_ops {
-    /* Maps the vectors x [n,nh,D] of heads [h0, h0 + nh) in place. A TRANSFORM stage has only this
-     * function. */
+    /* Applies the transform or its inverse (`way`) to the vectors x [n,nh,D], in place. The vectors
+     * are those of heads [h0, h0 + nh). A TRANSFORM stage has only this function, and other stages
+     * do not have it. */
     void (*transform)(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
                       int64_t n, int h0, int nh);
     /* EXACT stores outliers into `out` and usually replaces them in x by values that do not widen
-     * the grid's range. SHIFT subtracts means or centroids from x, or divides x by norms, and
-     * stores them into `out`; or it inverts RoPE in x. GRID quantizes x into `out` and does not
-     * change x. The caller has allocated the buffers of `out` with the sizes kvr_layout.bytes. A
-     * stage of data-dependent size allocates its buffers itself. */
+     * the grid's range. SHIFT subtracts means or centroids from x, divides x by norms, or applies
+     * the inverse RoPE to x. It stores into `out` the means, centroids or norms that `decode`
+     * needs. GRID quantizes x into `out` and does not change x. The caller has allocated the
+     * buffers of `out` with the sizes kvr_layout.bytes. A stage whose size depends on the values
+     * allocates its buffers itself. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, float *x,
                               struct kvr_stage_data *out);
     /* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) into out [n,nh,D]. GRID sets `out` to the
-     * decoded values, adds them or subtracts them (`mode`). EXACT overwrites the outliers in `out`
-     * by their stored values. SHIFT undoes in `out` what `encode` did to x, or leaves `out`
-     * unchanged. On the CPU, several threads may call `decode` at once. */
+     * decoded values, adds them to `out`, or subtracts them from `out`, as `mode` selects. EXACT
+     * overwrites the outliers in `out` by their stored values. SHIFT undoes in `out` what `encode`
+     * did to x; a SHIFT that stores nothing to undo (`demean`) leaves `out` unchanged. On the CPU,
+     * several threads may call `decode` at once. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
     /* Variant of `encode` for EXACT stages on the CPU; may be NULL. Stores outliers into `out` like
      * `encode`, but leaves x unchanged and sets *instead to the values that replace the outliers.
-     * The array instead->at lies in a buffer of `out`, and instead->value in `scratch` [T*H*D]. */
+     * The array instead->at is out->meta, and instead->value lies in `scratch` [T*H*D]. If there
+     * are too many outliers, the function only sets instead->n to T*H*D, and the caller must call
+     * `encode`. */
     enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
                             float *scratch, struct kvr_stage_data *out,
                             struct kvr_instead *instead);
-    /* Functions that find outliers in the pass in which the next stage quantizes, for EXACT stages
-     * on the CPU. If `once` is NULL, `find` finds the outliers in a separate pass. */
+    /* Functions of an EXACT stage on the CPU that find outliers in the same pass in which the next
+     * stage quantizes. If `once` is NULL, `find` finds the outliers in a separate pass. */
     const struct kvr_exact_once *once;
 };
 
-/* Functions of a stage that encodes keys and values jointly (joint.h). A joint stage is the only
- * stage of the pipelines of K and V, and it uses host memory. */
+/* Functions of a stage that encodes keys and values jointly (joint.h). A joint stage must be the
+ * only stage in the pipelines of K and V, and it uses host memory. */
 struct kvr_joint_ops {
     /* Prepares the stage before the first block, so that the preparation does not count as encoding
      * time. A second call has no effect. */
     enum kvr_status (*start)(const struct kvr_stage_job *job);
     /* Encodes k and v [T,H,D], which are not changed. Stores the encoded data into the buffers
      * `codes` and `meta` of both outputs, which must be empty before the call. Both outputs point
-     * to the same kvr_joint, which is freed when the caller has freed both. After a failure, the
-     * caller must free both outputs. */
+     * to one struct kvr_joint with a count of its owners; it is freed with the second output. After
+     * a failure, the caller must free both outputs. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, const float *k, const float *v,
                               struct kvr_stage_data *out_k, struct kvr_stage_data *out_v);
 };
@@ -315,24 +328,25 @@ struct kvr_stage {
     const void *variant; /* distinguishes stages that share functions, such as `sym` and `asym`;
                           * only the functions of the stage read it */
     bool deterministic;  /* whether equal inputs are encoded to equal bytes */
-    /* Whether decoded values do not change if they are encoded and decoded again. This holds only
-     * for blocks whose scales are normal FP16 numbers. */
+    /* Whether a second encoding and decoding reproduces the values that the first decoding
+     * returned. This holds only for blocks whose scales are normal FP16 numbers. */
     bool idempotent;
     /* Whether the stage applies the inverse RoPE to keys; supported only for the RoPE of video
      * models (kernels/rope.h). */
     bool undoes_rope;
 
-    /* Refuses settings that are impossible with this n_heads and head_dim; the message gives the
-     * reason. If `check` is NULL, all settings are accepted. */
+    /* Fails if the stage's options are impossible for n_heads and head_dim of job->shape; the error
+     * message gives the reason. If `check` is NULL, all options are accepted. */
     enum kvr_status (*check)(const struct kvr_stage_job *job);
     /* Describes the stored data; a TRANSFORM may omit this function. In every format except OWN,
      * `encode` must write all bytes of its buffers, which are not zeroed. */
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
-    /* Sets those fields of the error model `out` that the stage determines. The stage's data `in`
-     * is empty if the caller has encoded no block. GRID sets `kind` and the fields that this kind
-     * uses; if a GRID has no function `noise`, the kind is UNKNOWN. EXACT sets `exact` and
-     * `n_exact`. SHIFT sets `rope_rotated` if `decode` applies RoPE to the keys. SHIFT sets the
-     * kind to MEASURED if no other kind describes the errors after `decode`. */
+    /* Sets those fields of the error model `out` that the stage determines. If no block was
+     * encoded, and the caller needs only the kind of the error model, the stage's data `in` is
+     * empty. GRID sets `kind` and the fields that this kind uses; if a GRID has no function
+     * `noise`, the kind is KVR_NOISE_UNKNOWN. EXACT sets `exact` and `n_exact`. SHIFT sets
+     * `rope_rotated` if `decode` applies RoPE to the keys. SHIFT sets the kind to
+     * KVR_NOISE_MEASURED if no other kind describes the errors after `decode`. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 
@@ -376,8 +390,8 @@ struct kvr_packed {
     struct kvr_stage_data stage[KVR_MAX_STAGES];
 };
 
-/* Parses the text of a pipeline. Fails with KVR_EINVAL for an unknown stage or option; the message
- * suggests the nearest name. */
+/* Creates a codec from the text of a pipeline. Fails with KVR_EINVAL for an unknown stage or
+ * option; the error message suggests the nearest name. */
 enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kvr_side side,
                                bool study);
 void kvr_codec_close(struct kvr_codec **c);
@@ -386,8 +400,8 @@ void kvr_codec_close(struct kvr_codec **c);
  * number of these stages. */
 enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value, int *n_set);
 
-/* Checks that all stages support this number of heads and head width; the message names the
- * stage. */
+/* Checks that all stages support n_heads and head_dim; the error message names the stage that does
+ * not. */
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
 /* Largest quantization group of any stage, in tokens (kvr_layout.unit_tokens). */
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
@@ -400,15 +414,15 @@ bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* whether the codec sto
 bool kvr_codec_idempotent(const struct kvr_codec *c);
 bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage encodes keys and values
                                                   * jointly */
-/* Checks the codecs of the keys and the values of one tier. Fails with KVR_EINVAL if a codec
- * combines a joint stage with other stages, or if only one codec has the joint stage, or if the
- * options of the joint stage differ. */
+/* Checks whether the codecs of the keys and the values of one tier can be used together. Fails with
+ * KVR_EINVAL if a codec combines a joint stage with other stages, or if only one codec has the
+ * joint stage, or if the options of the joint stage differ. */
 enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v);
 
 /* Layout of the data that job->stage stores for a block of job->shape; all zero if the stage stores
  * no data. */
 struct kvr_layout kvr_stage_layout(const struct kvr_stage_job *job);
-/* Layout of the data of stage i for a block of this shape. */
+/* Layout of the data that stage i of the codec stores for a block of this shape. */
 void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_shape *shape,
                       struct kvr_layout *out);
 
@@ -424,10 +438,11 @@ bool kvr_codec_same_space(const struct kvr_codec *a, const struct kvr_codec *b);
 void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kvr_transform_way way,
                          float *x, int64_t n, int h0, int nh, int head_dim);
 
-/* Bytes of a block, computed from its format, without data-dependent entries. */
+/* Size of an encoded block in bytes, computed from its shape, without entries whose number depends
+ * on the values (kvr_layout.entry). */
 size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Elements and stored bytes of all encoded blocks whose size depends on their values; bytes /
+/* Total elements and stored bytes of all encoded blocks whose size depends on their values; bytes /
  * elements is the average number of bytes per element. If a block is encoded a second time, it is
  * counted again. */
 struct kvr_varying {
@@ -470,8 +485,8 @@ enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev 
                                       const kvr_bf16 *x, const struct kvr_block_shape *shape,
                                       float *work, struct kvr_packed *out);
 
-/* Prepares a joint codec (kvr_codec_joint) before the first block is encoded, as `start` of struct
- * kvr_joint_ops does. */
+/* Calls the function kvr_joint_ops.start of a joint codec, which prepares the codec's stage before
+ * the first block is encoded. */
 enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k);
 /* Encodes keys k and values v [T,H,D] together, with a joint codec. */
 enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct kvr_codec *cv,
@@ -491,19 +506,19 @@ void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0,
 void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                               float *out);
 
-/* Whether a CUDA device can decode this codec to BF16, including the inverse transform, without
- * writing F32 to memory. The result depends only on the three arguments, so it can be computed on a
- * machine without a GPU. */
+/* Whether a CUDA device can decode blocks of this codec directly to BF16, including the inverse
+ * transform, without writing F32 values to memory. The result depends only on the three arguments,
+ * so it can be computed on a machine without a GPU. */
 bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim);
-/* Decodes like kvr_codec_decode, rounded to BF16: out [n,nh,D] is device memory, 16-byte aligned.
- * The codec must satisfy kvr_codec_decodes_bf16. The function neither synchronises nor
- * allocates. */
+/* Decodes like kvr_codec_decode, but rounds to BF16. The array out [n,nh,D] is device memory,
+ * aligned to 16 bytes. kvr_codec_decodes_bf16() must be true for the block's codec. The function
+ * neither synchronises nor allocates. */
 void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                            kvr_bf16 *out);
 
-/* Error model of a quantized block. The error of a chain of grids is that of the last grid, since a
- * grid quantizes the residual of the grid before. The pointers out->scale and out->exact point to
- * memory on p->dev, which the block owns. */
+/* Error model of a quantized block. If the codec has several grids, the error is that of the last
+ * grid, since each grid quantizes the residual of the grid before. The pointers out->scale and
+ * out->exact point to memory on p->dev, which the block owns. */
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
 /* Writes the scale of every element to out [n,nh,D], in memory of p->dev. The block's error model
@@ -514,21 +529,22 @@ void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0
                        float *out);
 
 /* Copies a block to device `to`, with the same bytes and memory tags. One of the two devices must
- * be a CPU, or the devices must be the same. Synchronises a CUDA device. After a failure `out` is
- * empty. The pointer place.list is not copied: it is NULL in `out` until the caller sets it to
- * memory of the new device. */
+ * be a CPU, or the devices must be the same. The function synchronises the source device before it
+ * copies. After a failure `out` is empty. The pointer place.list is not copied: it is NULL in `out`
+ * until the caller sets it to memory of the new device. */
 enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
                                 struct kvr_packed *out);
 
-/* Layout of the data that stage i stores for a block. The function also supports blocks that have a
- * size but no data (p->dev is NULL). */
+/* Layout of the data that stage i stores for a block. The block may also have a shape but no data
+ * (p->dev is NULL). */
 void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out);
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* allocated bytes of codes and side
                                                       * information */
-/* Numbers of bytes of codes and of side information that the format prescribes for the block's
- * shape and its number of data-dependent entries. */
+/* Bytes of codes and bytes of side information that the storage format prescribes for the block's
+ * shape and its number of entries (kvr_packed_n_entries). */
 struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p);
-/* Number of data-dependent entries of a block, over all stages. */
+/* Number of entries, such as outliers, that the stages of a block store, if this number depends on
+ * the values. */
 int64_t kvr_packed_n_entries(const struct kvr_packed *p);
 /* Frees the buffers of a block. */
 void kvr_packed_free(struct kvr_packed *p);
@@ -541,7 +557,7 @@ const char *kvr_stage_name_now(const char *name);
  * change the hash. */
 void kvr_codec_first_text(const char *text, char *to, size_t n);
 
-/* Built-in stages in the order of methods.def. NULL-terminated. */
+/* Built-in stages in the order of the STAGE() lines in methods.def. NULL-terminated. */
 extern const struct kvr_stage *const kvr_stages[];
 /* The i-th stage, or NULL if there are fewer: built-in stages first, then those of loaded
  * plug-ins. */

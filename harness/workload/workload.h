@@ -1,8 +1,9 @@
 /* workload.h - workloads, which are the sources of queries, keys and values for a KV cache.
  *
- * The workload `rollout` generates a video with the engine, `trace` replays recorded tensors, and
- * `synthetic` replays random tensors with given statistics. A workload drives a KV cache through
- * begin_pass, append, attend and end_pass, and returns times, memory use and frames. */
+ * The workload `rollout` generates a video with the engine, `trace` replays recorded queries, keys
+ * and values, and `synthetic` replays random ones with given statistics. A workload calls the
+ * functions begin_pass, append, attend and end_pass of a KV cache, and returns times, memory use
+ * and frames. */
 #ifndef KVR_WORKLOAD_WORKLOAD_H
 #define KVR_WORKLOAD_WORKLOAD_H
 
@@ -15,8 +16,8 @@ extern "C" {
 #endif
 
 /* Selects the past that a chunk is conditioned on: the rollout's own earlier chunks, or those of a
- * BF16 rollout (the teacher). With a teacher, a method's error is measured without accumulated
- * drift. */
+ * BF16 rollout (the teacher). With a teacher, the errors of earlier chunks do not accumulate,
+ * because the past contains none of the method's own latents. */
 enum kvr_forcing {
     KVR_FORCING_NONE,
     KVR_FORCING_TEACHER, /* cache-update passes run on the teacher's chunks, so the method's KV
@@ -34,8 +35,8 @@ typedef enum kvr_status kvr_chunk_fn(void *ctx, int frame0, int n_frames, const 
 /* The inputs of one rollout: prompt, seed, options of the KV cache, and callbacks. */
 struct kvr_rollout_request {
     struct kvr_model *model;
-    const char *prompt; /* prompt, in words of the model's vocabulary; for a model with random
-                         * weights, any text, which seeds a random text embedding */
+    const char *prompt; /* made of words in the model's vocabulary; a model with random weights
+                         * accepts any text, from which it seeds a random text embedding */
     /* Text embeddings [n_embeddings][text_len, text_dim], one per shot (shots.h), with zeros after
      * the last token. If `embedding` is NULL, the prompt's text is encoded instead. */
     const float *embedding;
@@ -66,15 +67,16 @@ struct kvr_rollout_request {
     bool phases; /* whether to record the time that each pass spends encoding, decoding and
                   * attending; false in timed runs */
     bool graphs; /* on CUDA: kvr_dit_set_graphs */
-    /* Given frames [n_given, latent_h, latent_w, 3] that start the video, for models with RGB
-     * latents only. The number n_given must be a multiple of the frames per chunk and less than
+    /* For models with RGB latents only: given frames [n_given, latent_h, latent_w, 3] that start
+     * the video. The number n_given must be a multiple of the frames per chunk and less than
      * latent_frames. The given frames are copied to the output unchanged. Chunks of given frames
      * are not denoised, but a cache-update pass stores their keys and values. If `given` is NULL,
      * the model generates all frames. */
     const uint8_t *given;
     int n_given;
     /* The video's first latent frame [frame_elems], encoded from an image (image.h). If `first` is
-     * NULL, the model generates the first frame. If `given` is not NULL, `first` must be NULL. */
+     * NULL, the model generates the first frame. `first` and `given` exclude each other, because
+     * both set the start of the video. */
     const float *first;
     /* Random perturbation of the sampler's noise by kvr_noise_moved(), to measure how strongly the
      * video depends on small changes. jitter_draw selects the random stream (0: no perturbation).
@@ -89,7 +91,7 @@ struct kvr_rollout_request {
     const float *teacher;
 };
 
-/* Memory and times of one pass, recorded at the end of the pass. */
+/* Memory use and times of one forward pass of the model, recorded at the end of the pass. */
 struct kvr_pass_record {
     int chunk, index;
     int64_t t_ns; /* end of the pass, in nanoseconds since the rollout began */
@@ -137,22 +139,23 @@ struct kvr_rollout_result {
  * KVR_EINTERRUPTED. */
 typedef int kvr_progress_fn(void *ctx, int chunks_done, int n_chunks);
 
-/* Generates one video with the KV cache of the method `scheme`. `progress` may be NULL. The caller
- * frees *out by kvr_rollout_result_free; after an error *out is empty. Returns KVR_EINVAL for an
- * invalid request, and KVR_ENOMEM if host or device memory is exhausted. */
+/* Generates one video with a KV cache that the method `scheme` compresses. `progress` may be NULL.
+ * The caller frees *out by kvr_rollout_result_free; after an error *out is empty. Returns
+ * KVR_EINVAL for an invalid request, and KVR_ENOMEM if host or device memory is exhausted. */
 enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                 const struct kvr_rollout_request *req, kvr_progress_fn *progress,
                                 void *progress_ctx, struct kvr_rollout_result *out);
 void kvr_rollout_result_free(struct kvr_rollout_result *r);
 
-/* Returns a copy of the request with the options keep_latents, observer, chunk and phases
- * disabled. */
+/* Returns a copy of the request without the options that only add work to a rollout: keep_latents
+ * and phases are false, and the callbacks `observer` and `chunk` are NULL. */
 struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *req);
 
-/* Runs the request with a BF16 KV cache and without forcing, and returns x0 of each chunk and step
- * as *teacher, which the caller frees with free(). For chunks of given frames, x0 is 0. The time
- * and memory of this run are not part of a later rollout's result, because every rollout resets the
- * device's counters. After an error *teacher is NULL. */
+/* Runs the rollout `req` with a BF16 KV cache and KVR_FORCING_NONE. *teacher receives x0 of each
+ * chunk and denoising step, in the layout of kvr_rollout_request.teacher; the caller frees it with
+ * free(). For chunks of given frames, x0 is 0. The time and memory of this run are not part of a
+ * later rollout's result, because every rollout resets the device's counters. After an error
+ * *teacher is NULL. */
 enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_rollout_request *req,
                                       float **teacher);
 

@@ -1,5 +1,6 @@
-/* cells.h - formats with one scale per group of channels of a head and token, for the stages
- * `ints`, `floats`, `gauss` and `iq4_nl`. CPU and CUDA share the arithmetic in this header.
+/* cells.h - quantization formats in which a group of channels of one head and token shares a scale,
+ * for the stages `ints`, `floats`, `gauss` and `iq4_nl`. CPU and CUDA share the arithmetic in this
+ * header.
  *
  * A group has G consecutive channels of one head of one token. A group has a scale s and, in some
  * formats, an offset m, which is a minimum or a zero point. The numbers s and m are rounded to
@@ -15,9 +16,10 @@
  * channels in ascending order. CUDA code multiplies by a reciprocal instead of dividing, and then
  * corrects the product to the correctly rounded quotient (quotient.h).
  *
- * The codes of a block are packed as in pack.h. The side information starts with the largest
- * magnitude of the block in FP32, if the format needs it. Next are an array of all scales s and an
- * array of all offsets m. The offsets precede the scales if their type is wider.
+ * The codes of a block are packed into bit planes (pack.h). The side information of a block starts
+ * with its largest magnitude in FP32, if the format needs it. Then come the array of all scales s
+ * and the array of all offsets m: the array with the wider elements comes first, or the scales if
+ * the widths are equal.
  *
  * A group with a non-finite element gets a scale of NaN. If scales are relative to the block's
  * largest magnitude, all groups of the block then get NaN. Formats without a scale have a code
@@ -33,8 +35,8 @@
 #include "harness/device/number.cuh"
 #include "methods/kernels/quotient.h"
 #define CELLS static __device__ __forceinline__
-/* CELLS declares device functions. CELLS_BOTH declares functions that are also compiled for the
- * host, because the code that launches kernels calls them. */
+/* CELLS declares functions that only kernels call. CELLS_BOTH declares functions that are also
+ * compiled for the host, because the code that launches kernels calls them. */
 #define CELLS_BOTH static __host__ __device__ __forceinline__
 typedef kvr_global<const float> cells_in;
 typedef kvr_global<const uint8_t> cells_bytes_in;
@@ -100,16 +102,17 @@ enum cells_round { CELLS_EVEN, CELLS_AWAY, CELLS_UP, CELLS_TRUNC };
  * the reciprocal of the unrounded scale. */
 enum cells_by { CELLS_STORED, CELLS_UNROUNDED, CELLS_INVERSE };
 /* How the scale is computed from a group's elements. TOP maps the group's largest magnitude to the
- * largest value of the format. FLOOR rounds the scale down to a power of two, as in OCP MX. BEST,
- * for E2M1, maps the group's largest magnitude to 6 or to 4, whichever gives the smaller squared
- * error. */
+ * largest value of the format; E8M0 scales are then rounded up to a power of two. FLOOR, for E8M0
+ * scales, rounds both numbers down to powers of two and divides the first by the second, as in OCP
+ * MX. BEST, for E2M1, maps the group's largest magnitude to 6 or to 4, whichever gives the smaller
+ * squared error. */
 enum cells_pick { CELLS_TOP, CELLS_FLOOR, CELLS_BEST };
 enum cells_fit_of_levels { CELLS_NORM, CELLS_NORM_KEPT, CELLS_REFIT };
 
 struct cells {
     int kind, bits, group;
-    int scale, zero, second; /* scale, second: storage types (enum cells_number) of the scale and of
-                              * the offset m; zero: whether m is a minimum or a zero point (enum
+    int scale, zero, second; /* scale, second: storage types (enum cells_number) of the scale s and
+                              * of the offset m; zero: whether m is a minimum or a zero point (enum
                               * cells_zero) */
     int round, by, pick, of_levels;
     bool first_extreme; /* whether the element of largest magnitude is mapped to -2^(b-1), by a
@@ -117,21 +120,21 @@ struct cells {
     bool relative;      /* whether scales are stored as fractions of a block scale, which is
                          * computed from the block's largest magnitude */
     float clip, quantile, least;
-    int man, emin; /* CELLS_FLOATS: number of mantissa bits, and exponent of the smallest normal
-                    * numbers */
+    int man, emin; /* CELLS_FLOATS: number of mantissa bits, and the exponent of the smallest normal
+                    * number */
     float top;     /* CELLS_FLOATS: largest value */
     int nan;       /* CELLS_FLOATS: code of NaN, or -1 if the format has no NaN */
     float level[CELLS_MAX_LEVELS];
-    /* Numbers of tokens, channels (H*D) and groups of the block. The arrays of scales and of
-     * offsets m start at bytes scale_at and second_at of the side information, which has
-     * params_bytes bytes. */
+    /* Numbers of tokens, channels (H*D) and groups of the block. Its side information has
+     * params_bytes bytes. The array of scales s starts at byte scale_at, and the array of offsets m
+     * at byte second_at. */
     int64_t n_tok, channels, n_groups;
     size_t scale_at, second_at, params_bytes;
 };
 
 struct cells_fit {
     float s, m;      /* as decoded */
-    float by, low;   /* q is the rounded (x - low) / by, or (x - low) * by if `inverse` is set */
+    float by, low;   /* code q: (x - low) / by, or (x - low) * by if `inverse` is set, rounded */
     unsigned raw, z; /* as stored */
     bool inverse, bad;
     float inv; /* 1 / by, or 0 if cells_quotient() must divide by `by` */
@@ -171,8 +174,9 @@ CELLS float cells_quotient(float y, float s, float inv)
     return y / s;
 }
 
-/* Rounds x, which is not NaN, to a minifloat with `man` mantissa bits, ties to even. Magnitudes
- * above `top` become `top`. The highest bit of the returned code is the sign. */
+/* Rounds x, which is not NaN, to a minifloat of `bits` bits with `man` mantissa bits, ties to even.
+ * The smallest normal number is 2^emin. Magnitudes above `top` become `top`. The highest bit of the
+ * returned code is the sign. */
 CELLS unsigned cells_mini(float x, int man, int emin, float top, int bits)
 {
     const float a = fminf(fabsf(x), top);
@@ -194,7 +198,8 @@ CELLS float cells_unmini(unsigned q, int man, int emin, int bits)
     return q >> (bits - 1) & 1u ? -v : v;
 }
 
-/* Like cells_mini(), but rounds |x| up to the next number of the format, or to `top`. */
+/* Like cells_mini(), but if the rounded |x| is below |x|, returns the next larger magnitude of the
+ * format, up to `top`. */
 CELLS unsigned cells_mini_up(float x, int man, int emin, float top, int bits)
 {
     const unsigned q = cells_mini(x, man, emin, top, bits);
@@ -348,7 +353,7 @@ CELLS unsigned cells_code(const struct cells *c, const struct cells_fit *f, floa
     if (c->zero != CELLS_NO_ZERO)
         return (unsigned)cells_clamp(cells_rounded(y + f->m, c->round), 0, 2 * qm + 1);
     if (c->round == CELLS_UP) /* as in ggml's Q4_0, one addition adds both 2^(b-1), which makes the
-                               * code unsigned, and 0.5, with which floor() rounds to nearest */
+                               * code unsigned, and 0.5, with which floorf() rounds to nearest */
         return (unsigned)cells_clamp(floorf(y + (half + 0.5f)), c->first_extreme ? 0 : 1,
                                      2 * qm + 1);
     return (unsigned)(cells_clamp(cells_rounded(y, c->round), c->first_extreme ? -half : -qm, qm) +
@@ -371,9 +376,10 @@ CELLS float cells_value(const struct cells *c, const struct cells_fit *f, unsign
     }
 }
 
-/* Decodes a group's scale from its stored bits `raw`, and its minimum or zero point from `z`.
- * `most` is the block's largest magnitude, from which relative scales and CELLS_BLOCK are
- * decoded. */
+/* Decodes into `f` a group's scale from its stored bits `raw`, and its offset m from its stored
+ * bits z; with CELLS_HIDDEN, m is the lowest 4 bits of `raw`. `most` is the block's largest
+ * magnitude. Relative scales are multiplied by it, and with CELLS_BLOCK the scale is computed from
+ * it. */
 CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float most,
                       struct cells_fit *f)
 {
@@ -387,9 +393,9 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
         f->s = cells_bits(most) >= 0x7f800000u ? cells_float(0x7fc00000u) : most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
-    if (c->relative) { /* The stored scale of the group that contains `most` is 448, the largest
-                        * E4M3 number. With BEST, it is 256, since cells_fit() may multiply it by
-                        * 1.5, and 384 still fits in E4M3. */
+    if (c->relative) { /* The group with the block's largest magnitude stores the scale 448, the
+                        * largest E4M3 number. With CELLS_BEST, it stores 256, or 1.5 * 256 = 384 if
+                        * cells_fit() maps its largest magnitude to 4 instead of 6. */
         const float all = c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f);
         const float y = f->s * most;
 
@@ -397,8 +403,9 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
     }
 }
 
-/* Sets f->by, by which cells_code() divides elements, or multiplies them if f->inverse is set.
- * c->by selects whether f->by is computed from the decoded scale f->s or from `unrounded`. */
+/* Sets f->by, from which cells_code() computes codes: cells_code() multiplies elements by f->by if
+ * f->inverse is set, and otherwise divides them by it. c->by selects whether f->by is computed from
+ * the decoded scale f->s or from `unrounded`, the scale before its rounding to the storage type. */
 CELLS void cells_code_by(const struct cells *c, float unrounded, struct cells_fit *f)
 {
     const float s = c->by == CELLS_STORED ? f->s : unrounded;
@@ -421,8 +428,9 @@ CELLS float cells_error(const struct cells *c, cells_in x, int64_t at, const str
     return sum;
 }
 
-/* Computes the scale that maps `size`, the largest magnitude of a group, to the largest value of
- * the format, and multiplies this scale by `more`. */
+/* Computes the scale of a group with largest magnitude `size` by the rule c->pick. The scale is
+ * multiplied by `more`, which is 1, or 1.5 if CELLS_BEST maps `size` to 4 instead of 6. `most` is
+ * the block's largest magnitude. */
 CELLS void cells_fit_floats(const struct cells *c, float size, float most, float more,
                             struct cells_fit *f)
 {
@@ -518,7 +526,7 @@ CELLS void cells_fit_levels(const struct cells *c, cells_in x, int64_t at, struc
     f->s = cells_load(c->scale, f->raw);
 }
 
-/* Computes the scale and the offset m of the group whose first element is x[at]. `most` is the
+/* Computes the scale s and the offset m of the group whose first element is x[at]. `most` is the
  * block's largest magnitude. */
 CELLS struct cells_fit cells_fit(const struct cells *c, cells_in x, int64_t at, float most)
 {

@@ -1,22 +1,23 @@
 /* cube.h - index arithmetic of the stage `cube`, shared by CPU and CUDA.
  *
  * A block has frames of `frame` tokens, and a frame has rows of `row` tokens. Cubes of frames x
- * rows x cols tokens tile the block. Cubes are numbered along the row first, then from row to
- * row, then from frame to frame. If the tokens are not complete frames, or the size of a frame
- * or row is unknown, the block is treated as one row. In such a block, a cube is a run of
+ * rows x cols tokens tile the block. Cube indices increase first along a row, then from one row of
+ * cubes to the next, then along the frames. If the tokens are not complete frames, or the size of a
+ * frame or row is unknown, the block is treated as one row. In such a block, a cube is a run of
  * consecutive tokens, and the last cube may be shorter. */
 #ifndef KVR_METHODS_CUBE_H
 #define KVR_METHODS_CUBE_H
 
 #include "methods/codecs/cells/cells.h"
 
-/* The side information of a block is the mean of every cube and channel, E4M3 [cubes][C]. */
+/* Division of a block into cubes. The side information of a block is the mean of every cube and
+ * channel, E4M3 [cubes][C]. */
 struct cube {
     int64_t n_tok, channels;
     int64_t frame, row;         /* tokens per frame and tokens per row */
-    int64_t frames, rows, cols; /* size of a cube */
-    int64_t across, down, deep; /* numbers of cubes in a row, in a column of a frame, and over the
-                                 * frames of the block */
+    int64_t frames, rows, cols; /* size of a cube in frames, rows, and tokens along a row */
+    int64_t across, down, deep; /* number of cubes along a row, down the rows of a frame, and along
+                                 * the frames of the block */
 };
 
 /* Index of the cube that contains token t. */
@@ -28,8 +29,8 @@ CELLS int64_t cube_of(const struct cube *g, int64_t t)
            in_frame % g->row / g->cols;
 }
 
-/* Returns the index in the block of token j of cube i, 0 <= j < frames * rows * cols, or -1 if the
- * block ends before this token. The index increases with j. */
+/* Returns the index in the block of token j of cube i, where 0 <= j < frames * rows * cols, or -1
+ * if the block ends before this token. The returned index increases with j. */
 CELLS int64_t cube_token(const struct cube *g, int64_t i, int64_t j)
 {
     const int64_t c = i % g->across * g->cols + j % g->cols;
@@ -51,8 +52,8 @@ CELLS float cube_value(unsigned raw)
     return cells_load(CELLS_E4M3, raw);
 }
 
-/* Subtracts the mean of every cube and channel from x and stores the means; x and means are device
- * memory. */
+/* Subtracts from x the mean of every cube and channel, and stores the means in E4M3. The arrays x
+ * and `means` are device memory. */
 KVR_LAUNCHER kvr_cube_encode_cuda(struct kvr_stream *s, const struct cube *g, float *x,
                                   void *means);
 KVR_DECODE_LAUNCHER(cube);

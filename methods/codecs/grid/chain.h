@@ -18,16 +18,17 @@ extern "C" {
 struct kvr_grid_chain {
     int n; /* number of grids, 1 or 2; must be 1 if `rotate` is set */
     struct kvr_grid grid[2];
-    struct kvr_stage_job job[2]; /* jobs of the grids; `grid` replaces the options of job[i].opts,
-                                  * which is ignored */
-    bool rotate;                 /* whether the values are transformed before they are quantized */
+    struct kvr_stage_job job[2]; /* jobs of the grids; the field `opts` of a job is ignored, because
+                                  * `grid` holds the grid's options */
+    bool rotate;                 /* whether the Walsh-Hadamard transform kvr_fwht is applied to the
+                                  * values before the grid quantizes them */
     enum kvr_compute rotate_compute;
     bool round; /* whether decoding rounds the sum of both grids' decoded values to BF16 */
 };
 
 /* Number of floats of the scratch memory `work` that kvr_chain_encode needs: one tile per thread.
  * Returns 0 if the chain is not supported: no tile size is a multiple of the group size of every
- * grid, or the tiles have more elements than the block. */
+ * grid, or the tiles of all threads together have more elements than the block. */
 int64_t kvr_chain_scratch(const struct kvr_grid_chain *c);
 
 /* Encodes the tokens from t0 on, where t0 is 0 or a multiple of KVR_GRID_ROWS. Each outlier of x
