@@ -319,11 +319,12 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
         return kvr_fail(KVR_EINVAL, "rollout: the pixels of the %d given frames are missing",
                         req->n_given);
     if (req->jitter_draw < 0 || req->jitter_draw > KVR_MAX_DRAW)
-        return kvr_fail(KVR_EINVAL, "rollout: rerun %d with perturbed noise requested, need 0..%d",
+        return kvr_fail(KVR_EINVAL,
+                        "rollout: jitter %d (number of the rerun with perturbed noise): need 0..%d",
                         req->jitter_draw, KVR_MAX_DRAW);
     if (!(req->jitter_magnitude >= 0 && req->jitter_magnitude <= 1))
         return kvr_fail(KVR_EINVAL,
-                        "rollout: the magnitude of the noise's perturbation is %g, need 0..1",
+                        "rollout: jitter: the noise is perturbed by a magnitude of %g, need 0..1",
                         req->jitter_magnitude);
     if ((req->forcing != KVR_FORCING_NONE) != (req->teacher != NULL))
         return kvr_fail(

@@ -326,7 +326,7 @@ START_TEST(wrong_in_bf16)
     ck_assert_ptr_nonnull(
         strstr(kvr_conv_context_library(r.context),
                "cuDNN 9.10, BF16, 1 of 1 convolutions kvreel (cuDNN: the convolution of 5 to 7 "
-               "channels, 3 x 3, differs "));
+               "channels with 3 x 3 filters differs "));
     rig_close(&r);
     unsetenv("KVR_TEST_CUDNN");
 }
@@ -340,14 +340,15 @@ static const struct {
     { NULL, NULL, "kvreel (cuDNN: not used, since the kernels are emulated on the CPU)" },
     { "none", NULL, "kvreel (cuDNN: disabled by KVREEL_CUDNN=none)" },
     { "/nowhere/libcudnn.so.9", NULL, "kvreel (cuDNN: /nowhere/libcudnn.so.9: " },
-    { "tests/plugins/no_export.so", NULL, "needs a GPU)" },
+    { "tests/plugins/no_export.so", NULL, "needs a GPU; unset KVREEL_CUDNN)" },
     { "fake", "dead", "kvreel (cuDNN: cudnnCreate: CUDNN_STATUS_EXECUTION_FAILED (5000))" },
     { "fake", "refuses",
       "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: algorithms: CUDNN_STATUS_NOT_SUPPORTED "
       "(3000))" },
     { "fake", "wrong",
-      "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: the convolution of 5 to 7 channels, 3 x 3, "
-      "differs "
+      "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: the convolution of 5 to 7 channels with 3 x "
+      "3 "
+      "filters differs "
       "from kvreel's own kernel by 0.000" },
     { "fake", "nan", "differs from kvreel's own kernel by nan of the largest output" },
     { "fake", "fails", "CUDNN_STATUS_EXECUTION_FAILED (5000))" },

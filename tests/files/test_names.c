@@ -225,7 +225,7 @@ END_TEST
 START_TEST(what_is_no_weights)
 {
     static const char *const texts[] = { "<!doctype html>", "version https://git-lfs.github", "x" };
-    static const char *const whys[] = { "web page", "Git LFS", "neither" };
+    static const char *const whys[] = { "web page", "Git LFS", "is not a torch" };
     struct kvr_weights *w;
 
     for (int i = 0; i < 3; i++) {

@@ -92,13 +92,13 @@ START_TEST(files)
     ck_assert(beta == 1.25);
     beta = -1;
     with_file("0.9\n1.25\n", KVR_EFORMAT, "2 budget factors, but the model has 3 layers", &beta);
-    with_file("0.9\n1.25\n1\n1\n", KVR_EFORMAT, "4 budgets", &beta);
+    with_file("0.9\n1.25\n1\n1\n", KVR_EFORMAT, "4 budget factors", &beta);
     with_file("0.9\none\n1\n", KVR_EFORMAT, ":2: need one number per line, found 'one'", &beta);
     with_file("0.9\n1 2\n1\n", KVR_EFORMAT, ":2: need one number per line", &beta);
     with_file("0.9\n1\n\nnan\n", KVR_EFORMAT, ":4: budget factor nan", &beta);
     with_file("0\n1\n1\n", KVR_EFORMAT, ":1: budget factor 0", &beta);
     with_file("1\n-1\n1\n", KVR_EFORMAT, ":2: budget factor -1", &beta);
-    with_file("", KVR_EFORMAT, "0 budgets", &beta);
+    with_file("", KVR_EFORMAT, "0 budget factors", &beta);
     ck_assert(beta == -1); /* a refused file leaves beta unchanged */
 }
 END_TEST

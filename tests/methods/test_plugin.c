@@ -182,7 +182,7 @@ static const struct {
     { spoil_layout, KVR_EINVAL, "layout" },
     { spoil_entry, KVR_EINVAL, "noise" },
     { spoil_option_type, KVR_EINVAL, "type 9" },
-    { spoil_option_offset, KVR_EINVAL, "byte 4" },
+    { spoil_option_offset, KVR_EINVAL, "4 bytes at offset 4" },
     { spoil_option_far, KVR_EINVAL, "outside" },
     { spoil_option_help, KVR_EINVAL, "'depth'" },
     { spoil_option_choices, KVR_EINVAL, "choices" },

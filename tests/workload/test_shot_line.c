@@ -42,7 +42,7 @@ static const struct {
     const char *line, *says;
 } wrong[] = {
     { "@0: a; @0: b", "shot 2 begins at chunk 0" },
-    { "@0: a; @4: b; @3: c", "after chunk 4" },
+    { "@0: a; @4: b; @3: c", "must begin after shot 2, which begins at chunk 4" },
     { "@0: a; @8: b", "chunks 0..7" },
     { "@0: a; @2: ", "shot 2 has no text" },
     { "@0: ; @2: b", "shot 1 has no text" },
