@@ -22,8 +22,9 @@ struct kvr_part {
  * row. Each of the other elements is one struct, whose values are written to every row. */
 enum kvr_status kvr_insert(struct kvr_store *s, const char *table, const struct kvr_part *parts,
                            int n_parts, size_t step, int n, const char *what);
-/* Like kvr_insert, but sets *nth to the row's index, from 0, before it reads the values of each
- * row. If nth points into a struct of `parts`, the index is stored in a column. */
+/* Like kvr_insert(), but sets *nth to the index of the row, from 0, before it reads the row's
+ * values. If `nth` points to a member of a struct in `parts`, the member's column thus receives the
+ * row's index. */
 enum kvr_status kvr_insert_counted(struct kvr_store *s, const char *table,
                                    const struct kvr_part *parts, int n_parts, size_t step, int n,
                                    int *nth, const char *what);

@@ -3,17 +3,17 @@
  *     KVR_TRY(kvr_store_plan(store, &plan));               all cells, once per config
  *     KVR_TRY(kvr_store_session(store, &session));
  *     KVR_TRY(kvr_store_about(store, session.id, "state", "running"));
- *     KVR_TRY(kvr_store_started(store, key, session.id, now, ""));     a cell; its row ends that
+ *     KVR_TRY(kvr_store_started(store, key, session.id, now, ""));     until kvr_store_put()
  *
  * The plan contains all cells of the config, even if a run measures only some of them. The views
- * `sweeps` and `coverage` compare the plan with the measured cells and report the missing cells as
- * open. */
+ * `sweeps` and `coverage` compare the plan with the measured cells, and count planned cells without
+ * a measurement as open. */
 #ifndef KVR_STORE_PLAN_H
 #define KVR_STORE_PLAN_H
 
 #include "harness/store/store.h"
 
-/* One cell of a plan. The strings are borrowed during the call. */
+/* One cell of a plan. kvr_store_plan() does not keep the pointers after it returns. */
 struct kvr_planned {
     const char *cell, *method, *model, *suite, *prompt_id, *run_kind;
     double cost;       /* predicted cost of the cell in FLOPs, or in another unit that all cells of
@@ -28,12 +28,12 @@ struct kvr_plan {
     const struct kvr_planned *cell;
 };
 
-/* Stores a plan in one transaction. If the database already has the plan, only the states of its
- * cells are updated. */
+/* Stores a plan in one transaction. If the database already has the plan, the function changes only
+ * the column `state` of its cells. */
 enum kvr_status kvr_store_plan(struct kvr_store *s, const struct kvr_plan *plan);
 
-/* Marks a planned cell as no longer needed, because the stop rule `until: decided` ended the sweep.
- * If `yes` is false, removes the mark. */
+/* If `yes` is true, marks a planned cell as no longer needed, because the stop rule `until:
+ * decided` ended the sweep. If `yes` is false, removes the mark. */
 enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const char *cell,
                                  bool yes);
 

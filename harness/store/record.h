@@ -1,4 +1,5 @@
-/* record.h - converts structs to JSON and to database rows, as described by records.def.
+/* record.h - converts structs to JSON and to database rows; records.def lists the members of each
+ * struct.
  *
  *     json_t *list = kvr_records_json(KVR_RECORD_pass, pass, n_passes);       in the worker
  *     ...
@@ -7,8 +8,8 @@
  *     free(pass);                                            texts in it belong to the list
  *
  * A list of structs is the JSON object {"columns": [name, ...], "rows": [[value, ...], ...]};
- * columns are matched by name. If the status is KVR_EFORMAT, its message names the invalid field,
- * and no output is set. */
+ * columns are matched by name. If a function returns KVR_EFORMAT, the message names the invalid
+ * field, and the caller has nothing to free. */
 #ifndef KVR_STORE_RECORD_H
 #define KVR_STORE_RECORD_H
 
@@ -17,7 +18,7 @@
 
 #include "harness/store/store.h"
 
-/* Columns of the table `cell` that the store computes. */
+/* Values of columns of the table `cell` that kvr_store_put() derives from an attempt. */
 struct kvr_row_judged {
     const char *outcome;
     int64_t attempt;
@@ -89,15 +90,16 @@ struct kvr_field {
     const char *column;
     size_t offset;
 };
-extern const struct kvr_field kvr_fields[]; /* all fields, with those of one record adjacent; the
-                                             * array ends with an entry whose column is NULL */
+extern const struct kvr_field kvr_fields[]; /* one element per FIELD of records.def, in their order;
+                                             * the last element has column NULL */
 
-/* Returns the value of a field of the struct `item`; text is borrowed. */
+/* Returns the value of the field `f` of the struct `item`. The text of a string field is not copied
+ * and belongs to the struct. */
 struct kvr_value kvr_field_value(const struct kvr_field *f, const void *item);
 
 json_t *kvr_records_json(enum kvr_record_id id, const void *items, int n); /* NULL: no memory */
-/* Reads a JSON array of structs. The caller frees *items, which is allocated even if *n is 0. Error
- * messages start with the text `where`. */
+/* Reads a list of structs from a JSON object with "columns" and "rows". The caller frees *items,
+ * which is allocated even if *n is 0. Error messages start with the text `where`. */
 enum kvr_status kvr_records_read(enum kvr_record_id id, const json_t *list, const char *where,
                                  void **items, int *n);
 
@@ -110,8 +112,8 @@ enum kvr_status kvr_record_read(enum kvr_record_id id, const json_t *object, con
 
 /* Returns a metric with its series as a JSON object. */
 json_t *kvr_metric_json(const struct kvr_row_metric *m); /* NULL: no memory */
-/* Reads a JSON array of metrics. KVR_EFORMAT: two metrics have the same name. A value that is not
- * finite becomes a missing value with a reason. */
+/* Reads a JSON array of metrics. KVR_EFORMAT: two metrics have the same name. If a value is null or
+ * not finite and the JSON gives no reason, `missing` becomes "not a finite number". */
 enum kvr_status kvr_metrics_read(const json_t *list, const char *where,
                                  struct kvr_row_metric **metric, int *n);
 void kvr_metrics_free(struct kvr_row_metric *metric, int n); /* accepts NULL */

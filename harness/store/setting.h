@@ -73,12 +73,12 @@ long long kvr_setting_number(const struct kvr_settings *s, enum kvr_setting_id i
 /* Sets a WORD setting to `word`, or any other setting to `number`. */
 void kvr_setting_put(struct kvr_settings *s, enum kvr_setting_id id, long long number,
                      const char *word);
-/* Returns a setting's value as it is written in a sweep, such as "21", "true" or "staged". Numbers
- * are formatted in `buf` [24]. */
+/* Returns a setting's value as it is written in a sweep, such as "21", "true" or "staged". A number
+ * is written to `buf` [24], and the function returns `buf`. */
 const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id id, char *buf);
 
-/* Sets every setting to its default. Settings whose default depends on the model or other settings
- * become 0 or NULL. */
+/* Sets every setting to its default. A number whose default depends on the model or on other
+ * settings becomes 0, and a word without a default becomes NULL. */
 void kvr_settings_defaults(struct kvr_settings *s);
 /* Returns whether the setting applies to cells of this kind, which is "bench" (a timed rollout) or
  * "probe" (a rollout whose attention is compared with that of a BF16 cache). */
@@ -94,26 +94,27 @@ enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measu
 enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
                                        const char *where);
 
-/* Returns whether `text` is the default of the setting stored in the database column `column`, so
- * that specs can omit the setting. The result is false for a setting that every spec has
+/* Returns whether `text` is the default of the setting stored in the database column `column`; a
+ * spec omits a setting that has its default. The result is false for a setting that every spec has
  * (KVR_KEY_ALWAYS). */
 bool kvr_setting_is_omitted(const char *column, const char *text);
 
-/* Returns the name that sweeps use for the setting stored in the database column `column`, such as
- * "device" for "backend". If the column stores no setting, the result is `column`. */
+/* Returns the name of the setting that the database column `column` stores, such as "device" for
+ * the column `backend`. If the column stores no setting, the result is `column`. */
 const char *kvr_setting_sweep_name(const char *column);
 
-/* Replaces these placeholders in a statement; each may have a table prefix such as `w.`:
+/* Returns a copy of the SQL statement `sql` with these placeholders replaced. Each may have a table
+ * prefix such as `w.`:
  *     {group}    {w.group}     columns that means are grouped by: "model, frames, window, ..."
- *     {columns}  {w.columns}   the settings of a cell: "frames, seed, window, ..."
+ *     {columns}  {w.columns}   columns of a cell's settings: "frames, seed, window, ..."
  *     {settings} {w.settings}  the group as one text: 'model nano, frames 6, ...'; CHANGED and
  *                              TOGETHER settings are included only if changed
  *     {w.score:psnr}           a metric of the run of `w`, a row of cells_wide; {w.extra:psnr}: its
  *                              second value; {w.series:psnr}: the cell whose series is used
- *     {root}  {root_settings}  like {group} and {settings}, but without the settings of a draw
+ *     {root}  {root_settings}  like {group} and {settings}, but without those of reruns (flag DRAW)
  *     {declarations}           declarations of the columns that SQLite generates from the spec
  *     {run}                    text that is equal for cells that differ only in their metrics
- * The caller frees the result. Returns NULL if out of memory. */
+ * The caller frees the copy. Returns NULL if out of memory. */
 char *kvr_settings_sql(const char *sql);
 
 #endif

@@ -21,25 +21,26 @@ struct kvr_store {
 };
 
 /* State of the schema of a database file. EMPTY: the file has no tables. OLDER: the schema has an
- * earlier version, or lacks the column of a setting that was added without a new version. OURS: the
- * schema is current. */
+ * earlier version, or the table `cell` lacks a column for a new setting. (A new setting adds a
+ * column, but does not change the version.) OURS: the schema is current. */
 enum kvr_sql_form { KVR_FORM_EMPTY, KVR_FORM_OLDER, KVR_FORM_OURS };
 
 /* Returns the status for the last error of the connection `db`. The error message contains `path`
- * and `what`. */
+ * and `what`, the operation that failed. */
 enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what);
 
 /* Sets *form to the state of the database's schema, and *version to the schema's version; `version`
- * may be NULL. KVR_ESCHEMA: the file belongs to another program, or has a later version or an
- * unknown setting. */
+ * may be NULL. KVR_ESCHEMA: the file belongs to another program, its version is not in
+ * KVR_STORE_OLDEST..KVR_STORE_VERSION, or it has a column for a setting that this program does not
+ * know. */
 enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sql_form *form,
                                       int64_t *version);
 
-/* Creates the table `cell`. `schema` is the table's name in the SQL statement: "cell", or
- * "temp.cell" for a temporary table. */
+/* Creates the table `cell`. The argument `schema` is the table's name in the statement CREATE
+ * TABLE: "cell", or "temp.cell" for a temporary table. */
 enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *schema);
-/* Creates the indexes of the table `cell`. `schema` is the prefix of the index names: "", or
- * "temp." if the table is temporary. */
+/* Creates the indexes of the table `cell`. The argument `schema` is put before the name of each
+ * index: "temp." if the table is temporary, otherwise "". */
 enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const char *schema);
 /* Creates the tables that were added in version 5 or later, if they are missing. `schema` is the
  * prefix of the table names: "", or "temp." for temporary tables. */
@@ -48,16 +49,16 @@ enum kvr_status kvr_sql_create_since_5(sqlite3 *db, const char *path, const char
 enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
                                    const char *from, const char *to_schema);
 
-/* Migrates a database from schema version `version` to KVR_STORE_VERSION in one transaction, after
- * copying the database to the backup s->copy. */
+/* Copies the database to a backup file, whose path becomes s->copy. Then migrates the database from
+ * schema version `version` to KVR_STORE_VERSION in one transaction. */
 enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version);
-/* Makes a database with an older schema readable without changing its file. Creates temporary
- * tables of the current schema: `cell`, filled from the stored table `cell`, and tables that are
- * missing. */
+/* Makes a database with an older schema readable without changing its file. Creates a temporary
+ * table `cell` of the current schema and copies the rows of the stored table `cell` to it. Also
+ * creates an empty temporary table for each table that the database lacks. */
 enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path);
 /* Opens a database read-only. In a read-only folder, the database is opened as immutable, so that
- * SQLite needs no lock or journal file. *frozen is then true; `frozen` may be NULL. *db is NULL on
- * failure. KVR_ENOTFOUND, KVR_ESCHEMA. */
+ * SQLite needs no lock or journal file. *frozen receives whether the database was opened as
+ * immutable; `frozen` may be NULL. *db is NULL on failure. KVR_ENOTFOUND, KVR_ESCHEMA. */
 enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *frozen);
 /* Copies the committed content of a database to a new file. */
 enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path);
@@ -65,9 +66,9 @@ enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path);
 /* Creates the views in the database. If `for_this_connection` is true, the new views are temporary
  * and hide the stored views of the same names. */
 enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection);
-/* Creates all views as temporary views. The view cells_wide, and the views based on it, contain
- * only rows of cells_wide that satisfy `where` (NULL: all rows). KVR_EINVAL: `where` is not an SQL
- * condition on cells_wide. */
+/* Creates all views as temporary views. The SQL condition `where` (NULL: all rows) filters the rows
+ * of the view cells_wide, and therefore also the rows of views based on it. KVR_EINVAL: `where` is
+ * not an SQL condition on cells_wide. */
 enum kvr_status kvr_sql_create_views_where(sqlite3 *db, const char *path, const char *where);
 
 /* Runs one or several SQL statements that return no rows. */

@@ -8,7 +8,7 @@
  *
  * Only one process may write at a time. After kvr_store_put() returns KVR_OK, the row survives a
  * crash of this process; after an error, the database is unchanged. For reading, kvr_store_query()
- * opens a read-only connection. The tables and views are defined in sql/. */
+ * opens a read-only connection. The files in harness/store/sql define the tables and views. */
 #ifndef KVR_STORE_STORE_H
 #define KVR_STORE_STORE_H
 
@@ -21,9 +21,10 @@
 enum {
     KVR_STORE_VERSION = 8,         /* PRAGMA user_version */
     KVR_STORE_OLDEST = 3,          /* oldest database version that can be read */
-    KVR_STORE_CHECKSUMS = 6,       /* first database version with checksums of cells and sessions */
-    KVR_STORE_PLAN_CHECKSUMS = 7,  /* first database version with checksums of sweeps and their
-                                    * plans */
+    KVR_STORE_CHECKSUMS = 6,       /* first database version that stores checksums of cells and
+                                    * sessions */
+    KVR_STORE_PLAN_CHECKSUMS = 7,  /* first database version that also stores checksums of sweeps
+                                    * and their plans */
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 
@@ -33,18 +34,18 @@ enum kvr_outcome {
     KVR_OUT_OK,
     KVR_OUT_EXCLUDED,    /* a rule of the config excludes the cell */
     KVR_OUT_UNSUPPORTED, /* the cell cannot run with these settings */
-    KVR_OUT_SKIPPED,     /* the cell is open, because its baseline failed */
+    KVR_OUT_SKIPPED,     /* not measured, because its baseline failed; the cell stays open */
     KVR_OUT_OOM_HOST,
     KVR_OUT_OOM_DEVICE,
     KVR_OUT_TIMEOUT,
-    KVR_OUT_SIGNAL,      /* the worker died */
+    KVR_OUT_SIGNAL,      /* a signal killed the worker, the process that measures the cell */
     KVR_OUT_NAN,         /* a latent value is NaN or infinite */
     KVR_OUT_DIVERGED,    /* latents are finite, but far outside the range of the model's latents */
     KVR_OUT_INVALID,     /* the run leaked memory, its frames have no SHA-256, or they differ from
                           * the frames of an earlier run, which should be identical */
-    KVR_OUT_ERROR,       /* any other failure, such as a malformed answer of the worker; `reason`
+    KVR_OUT_ERROR,       /* any other failure, for example invalid JSON from the worker; `reason`
                           * describes it */
-    KVR_OUT_INTERRUPTED, /* the cell is open, because the user stopped the run */
+    KVR_OUT_INTERRUPTED, /* the user stopped the run; the cell stays open */
     KVR_N_OUTCOMES
 };
 const char *kvr_outcome_name(enum kvr_outcome o); /* "OK", "SKIPPED", ... */
@@ -52,8 +53,9 @@ bool kvr_outcome_parse(const char *name, enum kvr_outcome *out);
 bool kvr_outcome_is_open(enum kvr_outcome o);
 bool kvr_outcome_is_failure(enum kvr_outcome o);
 
-/* Provenance of a run. No string of a session is NULL; an unknown value is "unknown". Strings that
- * are neither static nor borrowed are freed by kvr_session_free(). */
+/* A session: one run of kvreel, with its machine, build, command line and config. No string of a
+ * session is NULL; an unknown value is "unknown". kvr_session_free() frees the facts and all
+ * members of type char *. Members of type const char * are static or borrowed. */
 struct kvr_session {
     char id[40]; /* random id, so that sessions of merged databases do not collide */
     char *argv;  /* JSON array */
@@ -89,7 +91,8 @@ void kvr_session_free(struct kvr_session *s);
 
 /* Writes the hash of a build as 64 hex digits. The hash covers code, compiler, compiler flags, CPU
  * model and kernel variant. The build's hash and the cell's key together cover everything that
- * frames depend on. Frames of different builds are not compared. */
+ * frames depend on. The frames of one cell may therefore differ between builds, which is not an
+ * error. */
 enum kvr_status kvr_session_build(const struct kvr_session *s, char hex[65]);
 
 /* The value of a metric for one cell, or the reason why it has no value. */
@@ -98,8 +101,8 @@ struct kvr_row_metric {
     double value;
     int n;               /* number of samples, such as frames, that `value` is computed from */
     const char *missing; /* reason why the metric has no value (NULL: the value is valid) */
-    double extra;        /* second number of some metrics, such as the number of identical frames
-                          * for psnr (NaN: the metric has none) */
+    double extra;        /* second number that some metrics have, such as the number of identical
+                          * frames for `psnr` (NaN: none) */
     int n_series;
     const double *series; /* values [n_series] of the metric, usually one per frame; a NaN becomes
                            * NULL */
@@ -114,20 +117,21 @@ struct kvr_row_mem {
 };
 
 /* Time and memory of one forward pass, recorded at its end. `live_total` is the number of bytes
- * that are then allocated over all memory tags. */
+ * allocated at that time, summed over all memory tags. */
 struct kvr_row_pass {
     int chunk, pass;
     int64_t t_ns, tokens, bf16, nominal, resident, resident_kv, live_total;
     int64_t by_tag[KVR_N_MEM_TAGS]; /* live_total split by memory tag, in bytes */
-    bool has_phases;                /* whether the times encode_ns to other_ns were measured; if
-                                     * not, they are stored as NULL */
+    bool has_phases;                /* whether the six times from encode_ns to other_ns were
+                                     * measured; if not, they are stored as NULL */
     int64_t encode_ns, decode_ns, attend_ns, linear_ns, cross_ns, other_ns;
 };
 
-/* One probed value. `step` is the index of the forward pass within the chunk, and `age` the
- * distance in chunks from the attended tokens to the query. An index of -1 means that `value`
- * aggregates all layers, heads, passes, chunks or ages. Values that are not finite are stored as
- * NULL. */
+/* One value measured by a probe, which compares attention over the method's cache with attention
+ * over a BF16 cache. `step` is the index of the forward pass within the chunk. `age` is the number
+ * of chunks from the chunk of the attended tokens to the chunk of the query. If layer, head, step,
+ * chunk or age is -1, `value` is an aggregate over that dimension, for example over all heads.
+ * Values that are not finite are stored as NULL. */
 struct kvr_row_probe {
     const char *name;
     int layer, head, step, chunk, age;
@@ -142,16 +146,18 @@ struct kvr_row_sample {
 };
 
 struct kvr_row_artifact {
-    /* `kind` is "frames" or "video". The path is relative to the output folder. */
+    /* A file that the cell wrote: `kind` is "frames" (raw frames) or "video" (encoded video), and
+     * `path` is relative to the output folder. */
     const char *kind, *path;
     int64_t bytes;
     const char *sha256;
 };
 
-/* One attempt to measure a cell. All pointers are borrowed during the call. */
+/* One attempt to measure a cell. kvr_store_put() does not keep the pointers after it returns. */
 struct kvr_row {
-    /* Hashes of the cell's spec (`key` and `rollout`, see plan/cell.h), and the key of the BF16
-     * cell with which the cell is compared (`baseline`). */
+    /* `key` is the hash of the cell's spec, and `rollout` the hash of the entries of the spec that
+     * affect the frames (plan/cell.h). `baseline` is the key of the BF16 cell with which the cell
+     * is compared. */
     const char *key, *rollout, *baseline;
     const char *spec; /* the cell's spec as canonical JSON, from which SQLite generates the columns
                        * of settings */
@@ -167,21 +173,21 @@ struct kvr_row {
     const char *reason, *log_tail;  /* "": no text */
     const char *started, *finished; /* ISO 8601, UTC */
 
-    bool measured; /* whether the fields from wall_ns to device_bytes were measured; if not, they
-                    * are stored as NULL */
+    bool measured; /* whether the members below, from wall_ns to device_bytes, were measured; if
+                    * not, they are stored as NULL */
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
     int64_t max_nominal_bytes, max_resident_bytes; /* maximum nominal and resident bytes of the
                                                     * cache over the passes of the rollout */
-    /* Mean and maximum size of the compressed blocks whose size depends on the data, in 1/1000 bit
-     * per element. Both sizes are 0 if the cell has no such blocks. */
+    /* Some codecs compress blocks to a size that depends on the data. For these blocks, the mean
+     * and the maximum size in 1/1000 bit per element; both are 0 if the cell has no such blocks. */
     int64_t varying_millibits, max_varying_millibits;
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
     int64_t device_bytes; /* peak bytes of device memory (0: the cell used no GPU) */
     const char *model_sha256, *input_sha256;
-    const char *noise;      /* codes of disturbances, separated by spaces, which make the verdict
-                             * NOISY ("": no disturbance) */
-    const char *time_codes; /* all disturbance codes that invalidate the cell's time, including the
-                             * codes in `noise` (NULL: equal to `noise`) */
+    const char *noise;      /* codes, separated by spaces, of the reasons why the verdict is NOISY
+                             * ("": no such reason) */
+    const char *time_codes; /* codes of all reasons why the cell's time is not valid, including
+                             * those in `noise` (NULL: only those in `noise`) */
 
     int n_metrics, n_mem, n_passes, n_samples, n_artifacts, n_probes, n_watch;
     const struct kvr_row_metric *metric;
@@ -206,11 +212,12 @@ struct kvr_store;
  * or belongs to another program. KVR_EBUSY: another process is writing. KVR_EIO: the file cannot be
  * opened or written. */
 enum kvr_status kvr_store_open(struct kvr_store **out, const char *path);
-/* Called repeatedly while another program locks the database; waited_ms is the time waited so far.
- * If it returns false, the waiting function fails with KVR_EBUSY. */
+/* Callback that a function of the store calls repeatedly while it waits for another program's lock
+ * on the database. `waited_ms` is the time waited so far. If the callback returns false, the
+ * function stops waiting and returns KVR_EBUSY. */
 typedef bool kvr_store_wait_fn(void *ctx, int64_t waited_ms);
-/* Sets the callback that is called while another program locks the database. If `fn` is NULL, calls
- * fail with KVR_EBUSY after 10 s. */
+/* Sets the callback for waits on another program's lock. If `fn` is NULL, functions of the store
+ * wait for at most 10 s and then return KVR_EBUSY. */
 void kvr_store_wait(struct kvr_store *s, kvr_store_wait_fn *fn, void *ctx);
 /* Opens a database read-only, without creating or changing any file. A database with an older
  * schema is read without migration. */
@@ -222,9 +229,10 @@ void kvr_store_close(struct kvr_store **s);
 
 enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *session);
 
-/* Checks that the database file was not deleted or renamed while open. If it was deleted or
- * renamed, the database's content is saved in a new file, PATH.saved-PID (PID: this process's id),
- * and KVR_EIO names that file. The function kvr_store_put() makes the same check. */
+/* Checks that the database file was not deleted or renamed while open. If it was, the function
+ * saves the database's content to a new file, PATH.saved-PID (PID: this process's id), and returns
+ * KVR_EIO with a message that names the new file. The function kvr_store_put() makes the same
+ * check. */
 enum kvr_status kvr_store_in_place(struct kvr_store *s);
 
 /* Stores an attempt. Inserts the cell's row, or replaces the row of an earlier attempt and
@@ -238,7 +246,7 @@ enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *row);
 enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell, const char *spec,
                                   const struct kvr_row_metric *metric, int n);
 
-/* Stored properties of a cell, as returned by kvr_store_known(). */
+/* Outcome and results in a cell's row, as kvr_store_known() reads them. */
 struct kvr_known {
     bool found;
     enum kvr_outcome outcome;
@@ -249,26 +257,29 @@ struct kvr_known {
 };
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out);
 
-/* The latest OK cell whose spec equals a given spec in everything except the metrics. */
+/* The OK cell measured last whose spec equals a given spec, except for the metrics and the commands
+ * that compute metrics. */
 struct kvr_alike {
     char key[65];    /* key of the cell ("": no such cell) */
     char *spec;      /* owned */
-    char *frames[2]; /* paths of the frames of the cell and of its baseline, owned (NULL: no stored
-                      * frames) */
-    char *sha256[2]; /* SHA-256 of the frames of the cell and of its baseline */
+    char *frames[2]; /* paths of two files of raw frames, owned: [0] of the cell, [1] of its
+                      * baseline (NULL: no stored frames) */
+    char *sha256[2]; /* SHA-256 of the frames of the cell [0] and of its baseline [1], owned */
 };
 enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const char *spec,
                                 struct kvr_alike *out);
 void kvr_alike_free(struct kvr_alike *a); /* accepts {0} */
 
-/* Stores one repeated measurement of a baseline in a timed session: its index `idx` and its wall
- * time `ns` in nanoseconds. */
+/* Stores one wall time of the drift check, in which a timed session measures one baseline
+ * repeatedly to detect a drift of the machine's speed. `idx` is the index of this measurement in
+ * the session, from 0, `cell` the baseline's key, and `ns` the wall time in nanoseconds. */
 enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,
                                 const char *started, int64_t ns);
 
 /* Detects drift in an untimed session by comparing the wall times of baselines with equal settings.
- * Without drift, these times are about equal for all prompts. If their maximum exceeds (1 + most)
- * times their minimum, the disturbance code DRIFT is added to all cells with these settings. */
+ * Without drift, these times are about equal for all prompts. If the longest time exceeds (1 +
+ * `most`) times the shortest, the function adds the disturbance code DRIFT to all OK cells of the
+ * session that have the settings of these baselines. */
 enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most);
 
 /* Adds a disturbance code to every OK cell of the session, and sets the verdict of these cells to
@@ -297,29 +308,31 @@ struct kvr_value {
 typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
                        const struct kvr_value *row);
 
-/* An SQL aggregate function NAME(x), which `of` computes from the non-NULL numbers x [n] of a
- * group. A result that is not finite becomes NULL. */
+/* An aggregate function that SQL statements can call as name(x). For each group of rows, `of`
+ * computes the result from x [n], the numbers that are not NULL. If the result is not finite, it
+ * becomes NULL in SQL. */
 struct kvr_query_function {
     const char *name;
     double (*of)(const double *x, int n);
 };
 
-/* Limits of a query (0: unlimited), the rows that it sees, and functions added to SQL. */
+/* Options of kvr_store_query_within(): limits of time and memory (0: unlimited), a row filter, and
+ * additional SQL functions. */
 struct kvr_query_limits {
     int seconds;
-    int64_t bytes;     /* memory allocated by SQLite */
-    const char *where; /* SQL condition on the rows of cells_wide and of all views based on it
-                        * (NULL: all rows) */
-    const struct kvr_query_function *functions; /* additional SQL functions, terminated by name
-                                                 * NULL; may be NULL */
+    int64_t bytes;     /* limit of the memory that SQLite allocates */
+    const char *where; /* SQL condition that selects rows of the view cells_wide, and so of all
+                        * views based on it (NULL: all rows) */
+    const struct kvr_query_function *functions; /* additional SQL functions; the last element has
+                                                 * name NULL (functions NULL: none) */
 };
 
 /* Runs one SQL query on a read-only connection. KVR_ENOTFOUND: no such file. KVR_ESCHEMA: the file
  * is not a kvreel database, or has a later version. KVR_EINVAL: the SQL is invalid, has several
  * statements, or writes. */
 enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *fn, void *ctx);
-/* Like kvr_store_query, with limits. The status is also KVR_EINVAL if the query exceeds the time
- * limit. KVR_ENOMEM: the query exceeds the memory limit. */
+/* Like kvr_store_query(), with the options `limits`. Also returns KVR_EINVAL if the query exceeds
+ * the time limit, and KVR_ENOMEM if it exceeds the memory limit. */
 enum kvr_status kvr_store_query_within(const char *path, const char *sql,
                                        const struct kvr_query_limits *limits, kvr_row_fn *fn,
                                        void *ctx);
@@ -328,12 +341,12 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
  * of KVR_EINVAL gives the condition and the reason. */
 enum kvr_status kvr_store_condition(const char *path, const char *view, const char *where);
 
-/* Tables and indexes that the store creates in a new database, after the tables of sql/schema.sql
- * and sql/cell.sql. A migration creates missing tables and indexes. */
-extern const char *const kvr_store_since_5[][2];    /* pairs {name, columns} of the tables added in
-                                                     * version 5 or later */
-extern const char *const kvr_store_cell_index[][2]; /* indexes {name, text after CREATE INDEX name
-                                                     * ON}; NULL-terminated */
+/* Definitions of the tables and indexes that the store creates in a new database, in addition to
+ * the tables of sql/schema.sql and sql/cell.sql. A migration creates missing tables and indexes. */
+extern const char *const kvr_store_since_5[][2];    /* {table name, SQL text of its columns} of each
+                                                     * table added in version 5 or later */
+extern const char *const kvr_store_cell_index[][2]; /* {index name, SQL text after CREATE INDEX ...
+                                                     * ON}; the last pair is {NULL, NULL} */
 
 struct kvr_store_view {
     const char *name, *as; /* the view's SELECT, before kvr_settings_sql() replaces placeholders */

@@ -31,8 +31,9 @@ enum kvr_status kvr_basis_observe(void *ctx, const struct kvr_cache_view *view);
 enum kvr_status kvr_basis_fit(const struct kvr_basis *p, int layer, enum kvr_side side, float *out,
                               double *share);
 
-/* Writes the results of all layers to a safetensors file; tensors "k.0" and "v.0" belong to layer
- * 0. `metadata` has the form that kvr_st_write() expects. */
+/* Writes the mean vectors and principal components of all layers to a safetensors file. Layer 0 has
+ * the tensors "k.0" (keys) and "v.0" (values), each with the layout of `out` in kvr_basis_fit().
+ * `metadata` is NULL or a NULL-terminated list of alternating keys and values. */
 enum kvr_status kvr_basis_write(const struct kvr_basis *p, const char *path,
                                 const char *const *metadata);
 

@@ -6,23 +6,29 @@
  *     kvr_heads_close(&p);
  *
  * Attention weights are evaluated in the cache-update pass of each chunk except the first, at
- * `queries` evenly spaced queries. A_x is a head's attention mass on frames x, summed over queries
- * and passes. A_first is the mass on the video's first frame, A_near the mass on the current chunk
- * and the frame before it, and A_all the mass on all frames.
+ * `queries` evenly spaced queries. A head's attention mass on a set of latent frames is the sum of
+ * the head's attention weights for keys of these frames, over all evaluated queries and passes.
+ * A_first is the mass on the video's first frame. A_near is the mass on the current chunk and on
+ * the last frame before this chunk. A_all is the mass on all frames.
  *
- * The rule of Forcing-KV (arXiv:2605.09681) labels a head s (static) if A_near / (A_all - A_first)
- * >= alpha, otherwise d (dynamic). The rule of Dummy Forcing (arXiv:2601.20499) labels heads f
- * (first frame), n (newest chunk) or x (dummy). A_past is the attention mass on the frames between
- * the video's first frame and the current chunk. Under this rule, A_first and A_past are divided by
- * their largest values over all heads of the model. The fraction `dummy` of heads with the smallest
- * max(A_first, A_past) is labelled x. Of the remaining heads, those with A_first > A_past are
- * labelled f, and the others are labelled n. The rule of Pyramid Forcing (arXiv:2605.13111) labels
- * heads w, a or v. The paper labels a head by the sign of a quantity that it calls the head's
- * response, and by how often this sign changes over time. The exact rule is not published, so
- * kvreel uses its own rule. Here x(d) is the mean score q . k / sqrt(D) over all pairs whose key is
- * d frames before the query. A head is labelled w (oscillating) if x(d) minus its mean over d
- * changes sign between d and d + 1 for at least a fraction `rate` of all d. A head that does not
- * oscillate is labelled a (anchor) if the mean of x(d) is positive, otherwise v (veil). */
+ * The names in backquotes below are members of struct kvr_head_rule_opts. The rule of Forcing-KV
+ * (arXiv:2605.09681) labels a head s (static) if A_near / (A_all - A_first) >= `alpha`, otherwise d
+ * (dynamic).
+ *
+ * The rule of Dummy Forcing (arXiv:2601.20499) labels heads f (first frame), n (newest chunk) or x
+ * (dummy). A_past is the attention mass on the frames between the video's first frame and the
+ * current chunk. Under this rule, A_first and A_past are divided by their largest values over all
+ * heads of the model. Heads are sorted by max(A_first, A_past), and the lowest fraction `dummy` of
+ * them is labelled x. Of the remaining heads, those with A_first > A_past are labelled f, and the
+ * others are labelled n.
+ *
+ * The rule of Pyramid Forcing (arXiv:2605.13111) labels heads w, a or v. The paper labels a head by
+ * the sign of a quantity that it calls the head's response, and by how often this sign changes over
+ * time. The exact rule is not published, so kvreel uses its own rule. Let x(d) be the mean
+ * attention score, before softmax, over all pairs of an evaluated query and a key of an earlier
+ * chunk that is d latent frames older. A head is labelled w (oscillating) if x(d) minus its mean
+ * over d changes sign between d and d + 1 for at least a fraction `rate` of all d. A head that does
+ * not oscillate is labelled a (anchor) if the mean of x(d) is positive, otherwise v (veil). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 
@@ -38,8 +44,8 @@ struct kvr_head_rule_opts {
 
 struct kvr_heads;
 
-/* Opens a measurement of `queries` queries per cache-update pass; if `queries` is 0, all queries of
- * a pass are evaluated. */
+/* Allocates the sums over attention weights. `queries` is the number of queries to evaluate per
+ * cache-update pass (0: all queries of the pass). x(d) is computed for d < max_frames. */
 enum kvr_status kvr_heads_open(struct kvr_heads **out, int n_layers, int n_heads, int queries,
                                int max_frames);
 void kvr_heads_close(struct kvr_heads **p);
@@ -48,11 +54,12 @@ void kvr_heads_close(struct kvr_heads **p);
  * heads' sums. `ctx` is a struct kvr_heads *. The KV cache must be on the CPU. */
 enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Writes each head's label to class [L][H], and the quantity that decides the label to measure
- * [L][H]; the comment at the top of this file defines the quantities. For Forcing-KV this quantity
- * is A_near / (A_all - A_first), for Dummy Forcing max(A_first, A_past). For Pyramid Forcing it is
- * the fraction of frame distances d at which x(d), the mean score, minus its mean over d changes
- * sign. Returns KVR_EINVAL if all passes belong to the first chunk. */
+/* Writes each head's label to `class` [L][H]. Also writes to `measure` [L][H] the quantity that the
+ * rule compares; the comment at the top of this file defines its symbols. The quantity of
+ * Forcing-KV is A_near / (A_all - A_first), and the quantity of Dummy Forcing is max(A_first,
+ * A_past). The quantity of Pyramid Forcing is the fraction of distances d at which x(d) minus its
+ * mean changes sign. Returns KVR_EINVAL if no pass was evaluated, for example because the rollout
+ * has only one chunk. */
 enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
                                    char *class, double *measure);
 

@@ -20,7 +20,7 @@ struct kvr_image {
 };
 
 /* Reads a file of raw frames (.safetensors) or any image that FFmpeg decodes. Returns KVR_EINVAL if
- * the file has several frames. After an error there is nothing to close. */
+ * the file has several frames. After an error the caller need not call kvr_image_close(). */
 enum kvr_status kvr_image_open(struct kvr_image *image, const char *path);
 void kvr_image_close(struct kvr_image *image); /* accepts {0} */
 

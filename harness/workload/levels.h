@@ -9,10 +9,12 @@
  * The input is the keys before RoPE and the values of all chunks, taken from the cache-update
  * passes. The codec stage `kvquant` (methods/codecs/nuq) receives the same input after the stage
  * `unrope` (methods/codecs/unrope). A vector is one channel of a chunk's keys, or one token of a
- * chunk's values. Each vector's outliers, a fraction `exact` of its elements, are excluded. The
- * 2^bits levels minimize the squared quantization error over all chunks. Levels are values in
- * [-1, 1], to which the range of each vector is scaled. An error in this scale is therefore
- * weighted by the square of half the vector's range. */
+ * chunk's values. A fraction `exact` of each vector's elements are outliers, chosen so that the
+ * other elements have the narrowest range. The fit ignores outliers, since the codec stores them as
+ * FP16. Before the fit, each vector's range without outliers is scaled to [-1, 1], so the 2^bits
+ * levels are in [-1, 1]. They minimize the squared quantization error over all chunks. The fit
+ * multiplies the squared error of each scaled element by the square of half the vector's range,
+ * which gives the squared error of the original element. */
 #ifndef KVR_WORKLOAD_LEVELS_H
 #define KVR_WORKLOAD_LEVELS_H
 
@@ -29,8 +31,9 @@ void kvr_levels_close(struct kvr_levels **p);
  * calibration data. `ctx` is a struct kvr_levels *. The KV cache must be on the CPU. */
 enum kvr_status kvr_levels_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Computes the levels of a layer's keys or values, level [2^bits], in ascending order. Returns
- * KVR_EINVAL if no cache-update pass was observed, or if all vectors are constant. */
+/* Computes the 2^bits levels of a layer's keys or values, and writes them to `level` in ascending
+ * order. Returns KVR_EINVAL if no cache-update pass was observed, or if the elements of every
+ * vector are equal, so that there is no range to divide into levels. */
 enum kvr_status kvr_levels_fit(const struct kvr_levels *p, int layer, enum kvr_side side,
                                double *level);
 

@@ -23,11 +23,12 @@ struct kvr_pace {
                         * and KV cache */
 };
 
-/* Generates one video and decodes it with the decoder weights in the file `path`. If
- * overlap_threads is 0, the run is sequential; otherwise it is overlapped (see above), and the
- * decoder uses overlap_threads CPU threads. Wan's VAE computes in the element type that
- * kvr_model_decoder_compute() returns, TAEHV in F32. Returns KVR_EFORMAT if the decoder and the
- * model differ in the number of latent channels. Returns KVR_ENAN if a pixel is not finite. */
+/* Runs the rollout `req` with the method `scheme`, and decodes its video with the decoder weights
+ * in the file `path`. If overlap_threads is 0, the run is sequential; otherwise it is overlapped
+ * (see above), and the decoder uses overlap_threads CPU threads. Wan's VAE computes in the element
+ * type that kvr_model_decoder_compute() returns, TAEHV in F32. Returns KVR_EFORMAT if the decoder
+ * and the model differ in the number of latent channels. Returns KVR_ENAN if a pixel is not
+ * finite. */
 enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_rollout_request *req, enum kvr_decoder_kind kind,
                              const char *path, int overlap_threads, struct kvr_pace *out);
