@@ -16,14 +16,14 @@
 
 struct kvr_merge {
     int64_t cells;    /* number of cells in the shard */
-    int64_t added;    /* number of cells of the shard that this database lacked */
-    int64_t replaced; /* number of cells whose row was replaced by the shard's row */
+    int64_t added;    /* number of cells of the shard that the database `s` did not have */
+    int64_t replaced; /* number of cells whose row in `s` was replaced by the shard's row */
 };
 
 /* Merges the database `shard` into `s` in one transaction; `shard` itself is unchanged.
  * KVR_ENOTFOUND: no such file. KVR_EFORMAT: the shard is damaged. KVR_ESCHEMA: the shard is not a
- * kvreel database, or has a later version. KVR_EINVAL: the timed cells of the shard and of this
- * database ran on different GPU models, and kvr_store_any_card() was not called. */
+ * kvreel database, or has a later version. KVR_EINVAL: the timed cells of `shard` and of `s` ran on
+ * different GPU models, and kvr_store_any_card() was not called. */
 enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out);
 
 /* Allows merging timed cells of different GPUs. Views such as `summary` group rows by the column

@@ -253,7 +253,7 @@ struct kvr_known {
     char reason[256];
     char frames_path[512], frames_sha256[65]; /* "": the cell has no stored frames */
     int64_t wall_ns;                          /* 0 if not measured */
-    char build[65];                           /* build that measured the cell (kvr_session_build) */
+    char build[65];                           /* hash of the build that measured the cell */
 };
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out);
 

@@ -26,8 +26,8 @@ void kvr_basis_close(struct kvr_basis **p);
 enum kvr_status kvr_basis_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Computes out [H][1 + D][D] for a layer's keys or values: for each head the mean vector, then the
- * D principal components. If not NULL, share [H][D] receives the fraction of the variance that each
- * component explains. Returns KVR_EINVAL if no cache-update pass was observed. */
+ * D principal components. If `share` [H][D] is not NULL, it receives the fraction of the variance
+ * that each component explains. Returns KVR_EINVAL if no cache-update pass was observed. */
 enum kvr_status kvr_basis_fit(const struct kvr_basis *p, int layer, enum kvr_side side, float *out,
                               double *share);
 

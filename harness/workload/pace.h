@@ -15,7 +15,7 @@
 #include "harness/workload/workload.h"
 
 struct kvr_pace {
-    int frames;        /* number of decoded frames in pixel space */
+    int frames;        /* number of decoded pixel frames */
     int64_t wall_ns;   /* wall-clock time of the rollout, including decoding */
     int64_t decode_ns; /* part of wall_ns spent decoding; in an overlapped run, only the time after
                         * the last chunk was denoised */
@@ -25,9 +25,9 @@ struct kvr_pace {
 
 /* Runs the rollout `req` with the method `scheme`, and decodes its video with the decoder weights
  * in the file `path`. If overlap_threads is 0, the run is sequential; otherwise it is overlapped
- * (see above), and the decoder uses overlap_threads CPU threads. Wan's VAE computes in the element
- * type that kvr_model_decoder_compute() returns, TAEHV in F32. Returns KVR_EFORMAT if the decoder
- * and the model differ in the number of latent channels. Returns KVR_ENAN if a pixel is not
+ * (see above), and the decoder uses overlap_threads CPU threads. Wan's VAE computes in the data
+ * type that kvr_model_decoder_compute() returns, and TAEHV in F32. Returns KVR_EFORMAT if the
+ * decoder and the model differ in the number of latent channels. Returns KVR_ENAN if a pixel is not
  * finite. */
 enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_rollout_request *req, enum kvr_decoder_kind kind,
@@ -35,8 +35,7 @@ enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *schem
 
 double kvr_pace_fps(const struct kvr_pace *p);
 
-/* Returns the number of frames in pixel space to which a decoder decodes latent_frames latent
- * frames. */
+/* Returns the number of pixel frames that a decoder makes from latent_frames latent frames. */
 int kvr_pace_frames(const struct kvr_model_config *c, int latent_frames);
 /* Writes to `path` a decoder file with random weights (vae/drawn.h). The decoder has as many latent
  * channels as the model. */
