@@ -1,5 +1,5 @@
-/* method.h - cache methods. A method combines codecs, policies and other rules, which its row in
- * methods.def names as text.
+/* method.h - methods that compress a KV cache. A method combines codecs, policies and other rules,
+ * which its row in methods.def names as text.
  *
  *     struct kvr_scheme *p;
  *     KVR_TRY(kvr_scheme_open(&p, "RTN_INT4@study", settings, n_settings));
@@ -20,8 +20,8 @@
 extern "C" {
 #endif
 
-/* Variant (reading) of a method: as its paper describes it (INTENDED), or as the 33-method study
- * ran it, including bugs (STUDY). */
+/* Variant of a method ("reading" in identifiers): as its paper describes it (INTENDED), or as the
+ * 33-method study ran it, including bugs (STUDY). */
 enum kvr_reading { KVR_INTENDED, KVR_STUDY };
 
 /* Passes of the model after which the variant that reproduces the 33-method study (@study) decodes
@@ -35,8 +35,8 @@ enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
 
 /* How the version of a method that a software project ships (NAME@project) differs from the
- * method's row in methods.def. A NULL text in this struct means that the row's text applies. The
- * codecs of tiers 1 and 2, tier_k and tier_v, are used only if `tiers` is set. */
+ * method's row in methods.def. A NULL text in this struct means that the row's text applies. tier_k
+ * and tier_v, the codecs of tiers 1 and 2, are used only if `tiers` is not NULL. */
 struct kvr_shipped {
     const char *project; /* "vllm" */
     const char *k, *v, *tiers, *retention;
@@ -52,15 +52,16 @@ enum { KVR_MAX_SHIPPED = 2 };
 /* One row of methods.def. If `tiers`, `retention` or `reuse` is NULL, the method has no such
  * component. docs/methods.md lists all rows. */
 struct kvr_method {
-    const char *name;   /* the study's spelling: RTN_INT4 */
+    const char *name;   /* such as "RTN_INT4"; a method of the study has the study's name */
     const char *family; /* group of similar methods (RTN, KIVI, ...), with one colour in plots */
     const char *title;  /* one line */
     const char *paper;  /* citation */
     /* whether the study measured this method */
     bool study;
-    /* codec pipelines of K and V, for tier 0 */
+    /* codec pipelines of K and V for tier 0, which contains all tokens if `tiers` is NULL */
     const char *k, *v;
-    /* codec pipelines of K and V for tiers 1 and 2; element 0 is unused */
+    /* codec pipelines of K and V for tiers 1 and 2, by tier; element 0 is unused, since k and v are
+     * the pipelines of tier 0 */
     const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS];
     const char *tiers;     /* "age(ratio=0.3)" */
     const char *retention; /* "saliency(retained=0.45,fill=pooled)" */
@@ -74,8 +75,8 @@ struct kvr_method {
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;
-    const char *differs; /* one paragraph: differences between the method's variants (readings), and
-                          * their reasons */
+    const char *differs; /* one paragraph: differences between the method's variants, and their
+                          * reasons */
     const char *note;    /* one paragraph: differences from the paper or from its authors' code */
     struct kvr_shipped shipped[KVR_MAX_SHIPPED]; /* versions shipped by software projects; an
                                                   * element whose `project` is NULL ends the list */
@@ -83,17 +84,17 @@ struct kvr_method {
 
 /* Built-in methods, in the order of methods.def. NULL-terminated. */
 extern const struct kvr_method *const kvr_methods[];
-/* The i-th method, or NULL if there are fewer: built-in methods first, then those of loaded
- * plug-ins (methods/plugin.h). */
+/* The i-th method, counted from 0, or NULL if there are at most i methods: built-in methods first,
+ * then those of loaded plug-ins (methods/plugin.h). */
 const struct kvr_method *kvr_method_at(int i);
 /* The method of this name or alias, or NULL if there is none. */
 const struct kvr_method *kvr_method_find(const char *name);
 /* Like kvr_method_find, but an unknown name fails with KVR_ENOTFOUND, and the message suggests the
  * nearest name. */
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name);
-/* Writes the name of the i-th variant (reading) of a method to spec [n]. The name is one that
- * kvr_scheme_open accepts, such as NAME, NAME@study or NAME@vllm. Returns false if the method has
- * at most i variants. */
+/* Writes the name of the i-th variant of a method, counted from 0, to spec [n]. The name is one
+ * that kvr_scheme_open accepts, such as NAME, NAME@study or NAME@vllm. Returns false if the method
+ * has at most i variants. */
 bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n);
 
 struct kvr_setting {
@@ -132,8 +133,7 @@ struct kvr_scheme_opts {
 };
 extern const struct kvr_opt kvr_scheme_options[];
 
-/* A method with a chosen variant (reading) and chosen options, for which a cache can be opened.
- * Read-only. */
+/* A method with a chosen variant and chosen options, for which a cache can be opened. Read-only. */
 struct kvr_scheme {
     const struct kvr_method *method;
     enum kvr_reading reading;
@@ -143,7 +143,7 @@ struct kvr_scheme {
     struct kvr_scheme_opts opts;
     int n_tiers;
     struct kvr_codec *k[KVR_MAX_TIERS], *v[KVR_MAX_TIERS];
-    struct kvr_codec *pooled;           /* "raw", the codec of KVR_TOKEN_POOLED's mean tokens */
+    struct kvr_codec *pooled;           /* codec of frames' mean tokens (KVR_TOKEN_POOLED): "raw" */
     struct kvr_tiers_use tiers;         /* if tiers.part is NULL, all tokens are in tier 0 */
     struct kvr_retention_use retention; /* if retention.part is NULL, all tokens are kept */
     bool reuses;                        /* whether the sampler reuses features and may therefore
@@ -171,8 +171,7 @@ static inline bool kvr_scheme_is_study(const struct kvr_scheme *p)
     return p->reading == KVR_STUDY;
 }
 
-/* Name of the method's variant (reading), which is "intended", "study", or the name of a
- * project. */
+/* Name of the method's variant, which is "intended", "study", or the name of a project. */
 const char *kvr_scheme_reading(const struct kvr_scheme *p);
 
 /* Whether the last layer selects the retained tokens for all layers (kvr_thin_needs.of_last). */
@@ -181,10 +180,10 @@ bool kvr_scheme_last_chooses(const struct kvr_scheme *p);
 /* Name of a tier, such as "old" or "recent"; "all" if the method has no tiers. */
 const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);
 
-/* Quantization groups of tokens start at multiples of this number of tokens, counted from the first
- * token of the rollout (kvr_layout.origin_tokens). If the result is 0, groups start at the first
- * token of each chunk. The result is 0 for the variant of the 33-method study, and for every method
- * that has tiers or a retention policy. */
+/* Returns a number of tokens n (kvr_layout.origin_tokens): quantization groups of tokens start at
+ * multiples of n, counted from the first token of the rollout. If the result is 0, groups start at
+ * the first token of each chunk. The result is 0 for the variant of the 33-method study, and for
+ * every method that has tiers or a retention policy. */
 int kvr_scheme_origin_tokens(const struct kvr_scheme *p);
 
 /* Returns a warning if the scheme's results are easily misinterpreted, for example if the
@@ -192,21 +191,23 @@ int kvr_scheme_origin_tokens(const struct kvr_scheme *p);
  * there is no warning. */
 const char *kvr_scheme_warning(const struct kvr_scheme *p);
 
-/* Checks that the scheme supports a model of this shape; the message gives the reason if not. */
+/* Checks that the scheme supports a model with this number of KV heads and this head dimension. If
+ * not, the function fails with an error message that gives the reason. */
 enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int head_dim);
 
 /* Calls fn(ctx, axis, text) for every property of the scheme, where `axis` is the name of the
- * property and `text` its value. Names of codecs are "codec_k" and "codec_v", or "codec_k.recent"
- * with tiers. Other properties are "tiers", "retention", "reuse", and options of
- * kvr_scheme_options. "cadence" names the passes that store the chunk, and "position" the RoPE
- * positions of keys. "recode" states whether stored tokens are quantized again, and "coded_span"
- * which tokens then are (study reading only). The values include the options of codecs and
- * policies, so the properties identify the scheme. */
+ * property and `text` its value. The properties "codec_k" and "codec_v" are the codec pipelines of
+ * K and V; if the method has tiers, the name of the tier follows, as in "codec_k.recent". Other
+ * properties are "tiers", "retention", "reuse", and options of kvr_scheme_options. "cadence" names
+ * the passes that store the chunk, and "position" the RoPE positions of keys. "recode" states
+ * whether all stored tokens are quantized again after these passes, as in the study's variant. If
+ * so, "coded_span" states which token slots are quantized (enum kvr_study_span). The values include
+ * the options of codecs and policies, so the properties identify the scheme. */
 typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
 void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx);
 
-/* Calls `fn` with every option of the scheme and its current value. `kvreel show` uses this
- * function to print the options. */
+/* Calls `fn` once for every option of the scheme `p`, with the option's current value as text.
+ * `kvreel show` uses this function to print the options. */
 typedef void kvr_plan_visit_fn(void *ctx, const char *prefix, const struct kvr_opt *o,
                                const char *value);
 void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx);

@@ -85,10 +85,11 @@ struct kvr_loaded_plugin {
  * file and the reason. */
 enum kvr_status kvr_plugin_load(const char *path);
 
-/* The i-th loaded plug-in, or NULL if fewer are loaded. */
+/* The i-th loaded plug-in, counted from 0, or NULL if at most i plug-ins are loaded. */
 const struct kvr_loaded_plugin *kvr_plugin_at(int i);
 
-/* Whether the plug-in defines the scheme's method, or any stage or policy that the scheme uses. */
+/* Whether the plug-in defines the method that `scheme` configures, or a codec stage or policy of
+ * `scheme`. */
 bool kvr_plugin_used(const struct kvr_plugin *plugin, const struct kvr_scheme *scheme);
 
 /* Checks the ABI number, the struct sizes, and all stages, policies and methods of a loaded shared

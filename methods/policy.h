@@ -5,7 +5,7 @@
  * The retention policy then evicts tokens. A policy writes one byte per token into an array, the
  * map:
  *
- *     tiers       token -> tier: an index into the scheme's codecs (0 is the base)
+ *     tiers       token -> tier: an index into the scheme's codecs (0 is the default tier)
  *     retention   tokens of tier 0 to evict -> ZERO, POOLED or DROPPED
  *
  * A method's row in methods.def names its policies as text, such as tiers "saliency(important=0.2)"
@@ -14,16 +14,16 @@
  * per head, implements the function `thin` instead of `assign`. `thin` changes the array `keep`
  * instead of the map. struct kvr_thin_needs states which inputs `thin` requests.
  *
- * In the intended reading (the variant of a method that its paper describes), the map covers the
- * tokens written so far. Only the new chunk's keys and values are passed to the policy, since older
- * keys and values are already quantized. With `unit` = KVR_UNIT_CHUNK or KVR_UNIT_FRAME, all tokens
- * of a chunk or frame get the same byte. With KVR_UNIT_TOKEN, the policy decides for each token,
- * and only for the new chunk's tokens. A stored token can only move to tier 0 or be evicted; the
- * cache ignores any other change of its byte.
+ * In the variant of a method that its paper describes (KVR_INTENDED), the map covers the tokens
+ * written so far. Only the new chunk's keys and values are passed to the policy, since older keys
+ * and values are already quantized. If the policy's field `unit` is KVR_UNIT_CHUNK or
+ * KVR_UNIT_FRAME, all tokens of a chunk or frame get the same byte. With KVR_UNIT_TOKEN, the policy
+ * decides for each token, and only for the new chunk's tokens. A stored token can only move to tier
+ * 0 or be evicted; the cache ignores any other change of its byte.
  *
- * In the study reading (the variant that reproduces the code of the 33-method study), the map
- * covers the whole capacity of the cache. k and v are the decoded keys and values of all tokens,
- * and each call assigns every token anew. */
+ * In the variant that reproduces the code of the 33-method study (KVR_STUDY), the map covers the
+ * whole capacity of the cache. k and v are the decoded keys and values of all tokens, and each call
+ * assigns every token anew. */
 #ifndef KVR_METHODS_POLICY_H
 #define KVR_METHODS_POLICY_H
 
@@ -48,13 +48,13 @@ enum {
 enum kvr_unit { KVR_UNIT_CHUNK, KVR_UNIT_FRAME, KVR_UNIT_TOKEN };
 
 struct kvr_policy_ctx {
-    bool study; /* study reading (see above); otherwise, intended reading */
+    bool study; /* true: variant of the 33-method study; false: variant of the method's paper */
     int layer, n_layers;
     int tokens_per_frame; /* S */
     int frames_per_chunk;
     int n_heads, head_dim; /* H, D */
-    double beta;           /* budget factor of this layer: tiers and retention multiply the
-                            * fraction of tokens that they keep by this factor (kvr_layer_budget) */
+    double beta;           /* this layer's budget factor (kvr_layer_budget), by which each policy
+                            * multiplies the fraction of tokens that it keeps */
 
     int64_t n_tok;    /* number of bytes in the map: the cache's capacity in tokens if `study` is
                        * set, else n_active */
@@ -69,8 +69,8 @@ struct kvr_policy_ctx {
      * other pointers in this struct, the map and the policy's state are host memory. */
     bool cut;         /* the new chunk begins a shot: its prompt differs from that of the chunk
                        * before */
-    bool counts_only; /* for `thin`: true if only the number of kept tokens is needed; keys and
-                       * values then do not exist */
+    bool counts_only; /* for `thin`: true if, as in `kvreel predict`, the caller needs only the
+                       * number of kept tokens; all pointers to keys and values are then NULL */
     int64_t n_stored; /* number of tokens in the cache before this call: new0 for a new chunk,
                        * n_active if the newest chunk is stored a second time */
     /* For `thin`: keys [n_active - key0,H,D] of tokens [key0, n_active), with zeros for tokens that
@@ -86,24 +86,25 @@ struct kvr_policy_ctx {
     const struct kvr_columns
         *columns; /* for `thin`: softmax weights that each key received from the new chunk's
                    * queries; NULL if not requested or not measured */
-    /* For `thin`: the new chunk's queries [n_active - new0, n_query_heads, D], in memory of the
-     * same device as k. The pointer is NULL if queries are not requested, or if attention over the
-     * new chunk has not yet run. */
+    /* For `thin`: queries [n_active - new0, n_query_heads, D] of the new chunk's tokens [new0,
+     * n_active), in memory of the same device as k. The pointer is NULL if queries are not
+     * requested, or if attention over the new chunk has not yet run. */
     const float *q;
     int n_query_heads;
     /* For `thin`: salience of each token of the whole video, measured from attention in a complete
      * earlier rollout (harness/workload/salience.h). The pointer is NULL if the salience is not
      * requested or was not measured. */
     const float *oracle_scores;
-    struct kvr_summaries *summaries; /* for `thin`: list to which the retention appends summary
-                                      * tokens, or NULL if not requested */
+    struct kvr_summaries *summaries; /* for `thin`: list to which the retention policy appends
+                                      * summary tokens; NULL if not requested */
 };
 
-/* Summary tokens with which a retention replaces evicted tokens, in host memory. A summary has a
- * key k and a value v, and KV head `head` stores it at the position of the evicted token `token`.
- * From then on the summary is quantized like any other token, and the array `keep` of later chunks
- * includes it. Attention treats a summary as `weight` tokens with the same key and value. Summaries
- * are sorted by head, then by weight, then by token, in ascending order. */
+/* Summary tokens by which a retention policy replaces evicted tokens, in host memory. A summary has
+ * a key k and a value v. It is stored for KV head `head` only, at the position of the evicted token
+ * `token`. From then on the cache quantizes the summary like any other token, and later calls of
+ * the retention policy's function `thin` may evict it. Attention treats a summary as `weight`
+ * tokens with the same key and value. Summaries are sorted by head, then by weight, then by token,
+ * in ascending order. */
 struct kvr_summaries {
     int64_t n, capacity;
     int32_t *token, *head, *weight; /* [n] */
@@ -120,8 +121,8 @@ void kvr_summaries_free(struct kvr_summaries *s);
 struct kvr_policy_state {
     struct kvr_buf buf; /* the policy's data for this layer, in host memory (kvr_dev_host(dev)) with
                          * tag KVR_MEM_META; the policy allocates it */
-    /* New state, which replaces `buf` when the chunk has been stored and is freed if storing
-     * fails. */
+    /* If the policy sets `next`, the cache replaces `buf` by `next` and `n` by n_next once the
+     * chunk is stored, and frees `next` if storing fails. */
     struct kvr_buf next;
     int64_t n_next;
     int64_t n;         /* private to the policy: number of frames or heads that `buf` describes */
@@ -152,8 +153,9 @@ typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_
  * these numbers, so the time to compute them counts as time of the method. */
 struct kvr_columns {
     int64_t n_query;
-    const float *sum, *max; /* sum and maximum of each key's softmax weights over these queries,
-                             * each [n_active,H] in host memory; 0 for tokens that are not stored */
+    const float *sum, *max; /* sum and maximum of each key's softmax weights over the n_query
+                             * queries, each [n_active,H] in host memory; 0 for tokens that are not
+                             * stored */
 };
 
 /* Which queries of a chunk are sampled to measure the attention that keys receive. */
@@ -207,17 +209,18 @@ struct kvr_tiers {
     int n_tiers;
     const char *tier_names[KVR_MAX_TIERS]; /* "old", "recent", "important" */
     enum kvr_unit unit;
-    bool active_only; /* if true, the study reading does not quantize tokens that are not yet
-                       * written (from n_active on), whatever their bytes in the map */
+    bool active_only; /* if true, the study's variant does not quantize token slots that are not yet
+                       * written (indices >= n_active), whatever their bytes in the map */
     enum kvr_status (*check)(const void *opts);
     /* Assigns a tier to every token. The retention policy runs afterwards on the same map. */
     kvr_assign_fn *assign;
     bool cuda; /* true if `assign` can read k and v in CUDA memory; otherwise kvr_tiers_assign
                 * passes copies in host memory */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
-    /* Returns the number of consecutive chunks that move to a tier together and are quantized as
-     * one segment, in the paper's variant (intended reading). If `together` is NULL, or if the
-     * retention evicts single tokens, every chunk moves alone. */
+    /* Returns the number of consecutive chunks that are assigned to another tier at the same time
+     * and quantized as one segment, in the variant of the method's paper. If `together` is NULL, or
+     * if the retention policy evicts single tokens, the cache assigns and quantizes each chunk
+     * alone. */
     int (*together)(const void *opts);
 };
 
@@ -227,16 +230,17 @@ struct kvr_retention {
     size_t opts_size;
     enum kvr_unit unit;
     enum kvr_status (*check)(const void *opts);
-    /* Evicts tokens of tier 0 by setting their bytes in the map to KVR_TOKEN_ZERO, KVR_TOKEN_POOLED
-     * or KVR_TOKEN_DROPPED. `assign` must be NULL if `thin` is set. */
+    /* Evicts tokens of tier 0, the default tier, by setting their bytes in the map to
+     * KVR_TOKEN_ZERO, KVR_TOKEN_POOLED or KVR_TOKEN_DROPPED. `assign` must be NULL if `thin` is
+     * set. */
     kvr_assign_fn *assign;
     /* Evicts single tokens of any tier. The variant that reproduces the 33-method study does not
      * call `thin`. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
     /* Whether `thin` will read ctx->columns for the chunk that begins at token new0, given the
-     * layer's `state`. If `thin` will not read them, the cache does not compute the attention
-     * received in this chunk. If `observes` is NULL, `thin` always reads ctx->columns. */
+     * layer's `state`. If `thin` will not read ctx->columns, the cache does not compute them for
+     * this chunk. If `observes` is NULL, `thin` always reads ctx->columns. */
     bool (*observes)(const void *opts, const struct kvr_policy_state *state, int64_t new0);
     bool cuda; /* true if `assign` can read k and v in CUDA memory; otherwise kvr_retention_assign
                 * passes copies in host memory */
@@ -254,8 +258,8 @@ struct kvr_retention {
 /* Built-in policies: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */
 extern const struct kvr_tiers *const kvr_tiers_parts[];
 extern const struct kvr_retention *const kvr_retention_parts[];
-/* The i-th policy, or NULL if there are fewer: built-in policies first, then those of loaded
- * plug-ins. */
+/* The i-th policy, counted from 0, or NULL if there are at most i policies: built-in policies
+ * first, then those of loaded plug-ins. */
 const struct kvr_tiers *kvr_tiers_at(int i);
 const struct kvr_retention *kvr_retention_at(int i);
 
@@ -270,7 +274,8 @@ struct kvr_retention_use {
     const struct kvr_retention *part;
     void *opts;
 };
-/* Maximum number of chunks that the tiers quantize as one segment; 1 without `together`. */
+/* Maximum number of chunks that are quantized as one segment: the result of the tier policy's
+ * function `together`, or 1 if that pointer is NULL. */
 int kvr_tiers_max_chunks(const struct kvr_tiers_use *u);
 /* Opens the tier policy that a text such as "sinks(frames=1)" names. A text that is NULL or empty
  * stands for a method without tiers. */
@@ -281,11 +286,12 @@ enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *te
 /* Whether the retention policy implements `thin`. Sets *out to the inputs that `thin` requests, or
  * to zeros if there is no `thin`. */
 bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_needs *out);
-/* Whether the retention policy reads the attention (struct kvr_columns) measured in the chunk that
- * begins at token new0. */
+/* Whether the retention policy reads the softmax weights that keys receive (struct kvr_columns)
+ * from queries of the chunk that begins at token new0. */
 bool kvr_retention_observes(const struct kvr_retention_use *u, const struct kvr_policy_state *state,
                             int64_t new0);
-/* Returns the index of the first token in ctx->all_keys (ctx->key0). */
+/* Returns ctx->key0, the index of the first token in ctx->all_keys, for a new chunk that begins at
+ * token new0. */
 int64_t kvr_thin_key0(const struct kvr_thin_needs *n, int64_t new0, int tokens_per_frame);
 /* Returns the warning about the options of the retention policy for a model of this shape, or NULL
  * if there is none. */
@@ -294,29 +300,31 @@ const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query
 void kvr_tiers_close(struct kvr_tiers_use *u);
 void kvr_retention_close(struct kvr_retention_use *u);
 
-/* Calls the function `assign` of the tiers; the pointer `assign` must not be NULL. Tiers without
- * `cuda` receive copies of k and v in host memory, and kvr_dev_host(dev) as their device. */
+/* Calls the tier policy's function `assign`; the pointer `assign` must not be NULL. If the policy's
+ * field `cuda` is false, `assign` receives copies of k and v in host memory, and kvr_dev_host(dev)
+ * as its device. */
 enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr_policy_ctx *ctx,
                                  struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
-/* Calls the function `assign` of the retention; the pointer `assign` must not be NULL. A retention
- * without `cuda` receives copies of k and v in host memory, and kvr_dev_host(dev) as its device. */
+/* Calls the retention policy's function `assign`; the pointer `assign` must not be NULL. If the
+ * policy's field `cuda` is false, `assign` receives copies of k and v in host memory, and
+ * kvr_dev_host(dev) as its device. */
 enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
                                      const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                      struct kvr_policy_state *state, uint8_t *map);
-/* Calls the function `thin` of the retention, which evicts single tokens; the pointer `thin` must
+/* Calls the retention policy's function `thin`, which evicts single tokens; the pointer `thin` must
  * not be NULL. */
 enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep);
 
-/* Sets *beta to the budget factor of a layer. Policies multiply the fraction of tokens that they
- * keep by this factor. `which` selects the rule. "none" gives 1. "linear" rises linearly from min
- * in layer 0 to max in layer n_layers - 1. "falling" falls from max in layer 0 to min in the last
- * layer. "moviegen" and "storyeval" are factors that the 33-method study measured for the 30 layers
- * of Wan2.1-T2V-1.3B on prompts of these two data sets. For another number of layers, they are
- * interpolated linearly at the layer's relative depth. If n_layers is 1, all of these rules give 1.
- * Any other `which` is the path of a text file with one factor per line for each layer, which
- * `kvreel profile` can write; '#' starts a comment. */
+/* Sets *beta to the budget factor of a layer, by which a policy multiplies the fraction of tokens
+ * that it keeps in this layer. `which` selects the rule. "none" gives 1. "linear" rises linearly
+ * from min in layer 0 to max in layer n_layers - 1. "falling" falls linearly from max in layer 0 to
+ * min in the last layer. "moviegen" and "storyeval" are factors that the 33-method study measured
+ * for the 30 layers of Wan2.1-T2V-1.3B on prompts of these two data sets. If n_layers is not 30,
+ * these factors are interpolated linearly at relative depth layer / (n_layers - 1). If n_layers is
+ * 1, all of these rules give 1. Any other `which` is the path of a text file with one factor per
+ * line for each layer, which `kvreel profile` can write; '#' starts a comment. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
 /* Returns whether `which` is the path of a file and not the name of a rule. */

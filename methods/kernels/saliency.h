@@ -4,23 +4,22 @@
  *     delta[f]     = mean_h |summary[f] - reference| / max(mean_h |reference|, 1e-6)
  *     score[f]     = delta_weight * delta[f] + recency_weight * f/(n-1)
  *
- * In the intended reading (the paper's variant), `reference` is the summary of the previous frame.
- * delta is computed once, when the frame's keys and values are new. The first frame has delta 1,
- * since it has no predecessor. In the study reading (the variant that reproduces the code of the
- * 33-method study), all n cached frames are summarised again at every call. The last o =
- * min(n_prev, n) of the n_prev summaries of the previous call are the references of the last o
- * frames. The other frames have delta 1. If a chunk has three frames, n is n_prev + 3, so frame i
- * is compared with frame i-3. If the reference frame was pruned to zeros, the divisor is 1e-6 and
- * delta is about 1e5.
+ * In the variant of FlowCache's paper, `reference` is the summary of the previous frame. delta is
+ * computed once, when the frame's keys and values are new. The first frame has delta 1, since it
+ * has no predecessor. In the variant that reproduces the code of the 33-method study, all n cached
+ * frames are summarised again at every call. The last o = min(n_prev, n) of the n_prev summaries of
+ * the previous call are the references of the last o frames. The other frames have delta 1. If a
+ * chunk has three frames, n is n_prev + 3, so frame i is compared with frame i-3. If the reference
+ * frame was pruned to zeros, the divisor is 1e-6 and delta is about 1e5.
  *
- * The tiers `saliency` and the retention `saliency` share one kvr_policy_state: the tiers compute
- * the scores, and the retention, which runs next on the same map, reuses them. A new state is
- * zero-initialised. To reset a state, free its buffer by kvr_buf_free(&state->buf) and set the
- * state to zeros.
+ * The tier policy `saliency` and the retention policy `saliency` share one kvr_policy_state: the
+ * tier policy computes the scores, and the retention policy, which runs next, reuses them. A new
+ * state is zero-initialised. To reset a state, free its buffer by kvr_buf_free(&state->buf) and set
+ * the state to zeros.
  *
- * The means of |K| and |V| are accumulated in double: for each token, the sum over a head's
- * channels (abs_sum.h) is added. The mean is rounded to float once. All other arithmetic is in
- * float, as in torch. */
+ * For each head, |K| is summed in double: first over the channels of each token (abs_sum.h), then
+ * over the frame's tokens. |V| is summed in the same way. The sums over heads in delta are also in
+ * double. Each mean is rounded to float once. All other arithmetic is in float, as in torch. */
 #ifndef KVR_METHODS_KERNELS_SALIENCY_H
 #define KVR_METHODS_KERNELS_SALIENCY_H
 
@@ -29,15 +28,16 @@
 
 struct kvr_saliency_rule {
     double delta_weight, recency_weight;
-    bool every_call; /* used only in the study reading: true if every call computes the deltas,
-                      * false if only a call with a changed number of frames does */
+    /* Used only by the study's variant. If true, every call computes the deltas. If false, a call
+     * computes them only if the number of frames has changed since the previous call. */
+    bool every_call;
 };
 
-/* Whether a frame has ever been moved to tier 0 (the tier of old frames) or evicted. In the paper's
- * variant (intended reading), the level of a frame never decreases. */
+/* Level of a frame: whether it has ever been moved to tier 0 (the tier of old frames) or evicted.
+ * In the variant of the paper, the level of a frame never changes to an earlier enumerator. */
 enum kvr_frame_level {
-    KVR_FRAME_FINE,   /* the frame was never in tier 0 */
-    KVR_FRAME_COARSE, /* the frame was moved to tier 0 */
+    KVR_FRAME_FINE,   /* the frame was never in the tier of old frames */
+    KVR_FRAME_COARSE, /* the frame was moved to the tier of old frames */
     KVR_FRAME_GONE,   /* evicted */
 };
 
@@ -48,20 +48,20 @@ struct kvr_saliency {
     const float *delta;      /* [n] */
     const float *score;      /* [n] */
     uint8_t *level;          /* enum kvr_frame_level of each frame, [n]. Policies update it only in
-                              * the intended reading. */
+                              * the variant of the paper. */
     struct kvr_ranked *rank; /* [n] scratch memory to sort frames by score */
 };
 
-/* Computes delta and score of all frames of ctx. If k and v are NULL, every delta is 1. After a
- * failure the state is unchanged. Fails with KVR_ENOMEM or with an error of the device; the other
- * functions of this header cannot fail. On CUDA the function waits for its kernels, because the
- * host computes the deltas. */
+/* Computes delta and score (see above) of all frames that are written so far. If ctx->k and ctx->v
+ * are NULL, the delta of every frame is 1. After a failure the state is unchanged. Fails with
+ * KVR_ENOMEM or with an error of the device; the other functions of this header cannot fail. On
+ * CUDA the function waits for its kernels, because the host computes the deltas. */
 enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, struct kvr_saliency *out);
 
-/* Makes the scores of the last kvr_saliency_score available to the next kvr_saliency_take. The
- * tiers call this function so that the retention need not compute the scores again. */
+/* Makes the scores of the last kvr_saliency_score available to the next kvr_saliency_take. The tier
+ * policy calls this function so that the retention policy need not compute the scores again. */
 void kvr_saliency_publish(struct kvr_policy_state *state);
 /* Sets *out to the scores that kvr_saliency_publish made available. Returns false if there are
  * none, or if an earlier call has already returned them. */
