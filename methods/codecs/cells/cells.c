@@ -1,8 +1,8 @@
 /* cells.c - the stages `ints`, `floats`, `gauss` and `iq4_nl`: options, layout and CPU loops. The
  * arithmetic is in cells.h, the kernels in cells_cuda.cu.
  *
- * The formats define their own arithmetic, so compute=bf16 has no effect. The intended reading and
- * the study reading (grid.h) do not differ. */
+ * The formats define their own arithmetic, so compute=bf16 has no effect. The intended version and
+ * the study version (grid.h) do not differ. */
 #include "methods/codecs/cells/cells.h"
 
 #include <string.h>

@@ -10,30 +10,35 @@
  *     asym(axis=tokens,group=16)   the study's KIVI keys: 16 tokens of a channel
  *     asym(axis=token)             the study's KIVI values
  *
- * All grids decode a code q to x^ = (q - z) s + m. With Q = 2^b - 1, the parameters are:
+ * All grids decode a code q of b bits to x^ = (q - z) s + m, with the scale s, the zero point z and
+ * the minimum m. With Q = 2^b - 1, these parameters are:
  *
  *                 sym                  asym, intended       asym, study
  *     z           2^(b-1)              0                    clamp(rne(-min/s), 0, Q)
  *     m           0                    min                  0
  *     s           see fit_sym          (max - m)/Q          max((max - min)/Q, 1e-8)
  *
- * A grid has two variants, called readings. The intended reading follows the paper of the method
- * that uses the grid, and the study reading follows the code of the 33-method study.
+ * A grid has two versions. The intended version follows the paper of the method that uses the grid,
+ * and the study version (`study` in struct kvr_stage_job) follows the code of the 33-method study.
  *
- * In the intended reading, codes are computed with the stored FP16 numbers. s is rounded up and m
- * is rounded down, so no value is clipped. An incomplete last group is fitted to its actual
- * elements, without padding.
+ * In the intended version, codes are computed with the stored FP16 numbers s and m. Since s is
+ * rounded up and m is rounded down, the range of codes covers every element of the group. If the
+ * last group of a block is incomplete, its parameters are computed from its actual elements,
+ * without padding.
  *
- * In the study reading, codes are computed with the unrounded s. Since z is clamped to [0, Q],
- * values of a group whose range does not include 0 are clipped. Blocks are padded with tokens of
- * zeros to a multiple of 16 tokens. The padding is stored, and the zeros count in min and max.
+ * In the study version, codes are computed with s before it is rounded to FP16. Since z is clamped
+ * to [0, Q], values of a group whose range does not include 0 are clipped. Blocks are padded with
+ * tokens of zeros to a multiple of 16 tokens. The padding is stored, and its zeros count in min and
+ * max.
  *
- * With compute=bf16, every subtraction, division, multiplication and addition of encoding and
- * decoding is rounded to BF16. With compute=bf16, the study reading also rounds every operation
- * that computes scales and zero points. The intended reading still stores scales and minima in
- * FP16. In the intended reading, m saturates at +-65504 and s at 65504, so values far beyond the
- * range of FP16 are clipped. In the study reading, s becomes infinite, and the group decodes to
- * infinities and NaN.
+ * With the option compute=bf16, every subtraction, division, multiplication and addition of
+ * encoding and decoding is rounded to BF16. The study version then also rounds every operation that
+ * computes scales and zero points to BF16. The intended version computes scales and minima in F32
+ * and stores them in FP16.
+ *
+ * Groups whose values are far beyond the range of FP16 differ between the versions. In the
+ * intended version, |m| and s are at most 65504, so these values are clipped. In the study
+ * version, s becomes infinite, and the group decodes to infinities and NaN.
  *
  * A NaN or infinity in a group makes its scale NaN and its zero point 0, so that the group decodes
  * to NaN.
@@ -68,10 +73,10 @@ static inline struct kvr_grid kvr_grid_of_layout(const struct kvr_layout *l)
     return g;
 }
 
-/* Fails with KVR_EINVAL if a group of tokens is not a multiple of 8, or a group of channels does
- * not divide head_dim. */
+/* Fails with KVR_EINVAL if the axis is `tokens` and the group size is not a multiple of 8, or if
+ * the axis is `channels` and the group size does not divide head_dim. */
 enum kvr_status kvr_grid_check(const struct kvr_grid *g, int head_dim);
-/* Describes the storage format of a block with the job's shape. */
+/* Sets `out` to the storage format of a block that has the shape in `job`. */
 void kvr_grid_layout(const struct kvr_grid *g, const struct kvr_stage_job *job,
                      struct kvr_layout *out);
 /* Encodes x [T,H,D] F32 to the codes and scales of `out`, whose buffers have the sizes of

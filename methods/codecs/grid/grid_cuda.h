@@ -32,21 +32,22 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
  * false without a launch if the chain is not supported. A supported chain has groups of 16 tokens.
  * A single grid without rotation may also have one group per token, if x is BF16 and has at most
  * 2048 channels. The number of channels H*D must be a multiple of four. A chain with a rotation
- * must have one grid, and heads of 32, 64 or 128 channels. BF16 input requires F32 arithmetic and a
- * method whose name does not end in @study. The data of x, BF16 or F32, must be aligned to 16
- * bytes, or to D / 8 bytes if the chain has a rotation. */
+ * must have one grid, and heads of 32, 64 or 128 channels. If x is BF16, the chain must use F32
+ * arithmetic and the intended version of its grids (grid.h). The data of x, BF16 or F32, must be
+ * aligned to 16 bytes, or to D / 8 bytes if the chain has a rotation. */
 bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
 /* Decodes a block that kvr_chain_encode or kvr_chain_encode_cuda encoded, in one launch. A chain
  * without a rotation is always supported. For a chain with a rotation, the function returns false
  * if the chain has two grids, or if D is not 32, 64 or 128. It also returns false if a buffer is
- * not aligned to D / 32 elements, or a group of channels is not a multiple of D / 32. */
+ * not aligned to D / 32 elements, or if groups consist of channels and their size is not a multiple
+ * of D / 32. */
 bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                            int h0, int nh, float *out);
 /* Decodes a chain as kvr_chain_decode_cuda does, but rounds the output to the nearest BF16, with
- * ties to even. The chain need not have a rotation or a second grid. `out` must be 16-byte aligned.
- * Returns false without a launch if kvr_chain_decodes_bf16 returns false. */
+ * ties to even. `out` must be 16-byte aligned. Returns false without a launch if
+ * kvr_chain_decodes_bf16 returns false. */
 bool kvr_chain_decode_bf16_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                                 const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                 int h0, int nh, kvr_bf16 *out);

@@ -1,7 +1,7 @@
 /* grid_encode_isa.c - quantization: computes the range of every group, its scale (grid_fit.h) and
  * the codes of its elements.
  *
- * In the intended reading (grid.h) with F32 arithmetic, the vector loops quantize without a
+ * In the intended version (grid.h) with F32 arithmetic, the vector loops quantize without a
  * division. Let v be an element, minus the group's minimum for `asym`, s the scale, and y an
  * approximation of 1/s within 2 ulp. The loops compute
  *
@@ -27,7 +27,7 @@
 
 enum { STRIP = KVR_GRID_STRIP, ROWS = KVR_GRID_ROWS };
 
-/* Values of the missing rows of an incomplete group, which the study reading pads with zeros
+/* Values of the missing rows of an incomplete group, which the study version pads with zeros
  * (grid.h). */
 static const float padding[STRIP];
 
@@ -263,7 +263,7 @@ struct rows {
     int64_t stride;
     float *residual; /* receives x minus the decoded values, or is NULL */
     int64_t residual_stride;
-    int n_valid, n; /* number of rows of x; the same plus the study reading's rows of zeros */
+    int n_valid, n; /* number of rows of x; the same plus the study version's rows of zeros */
     int first, groups_per_row, width;
     bool along;
     const struct kvr_grid_prefetch *prefetch; /* not NULL if groups are columns */
@@ -486,7 +486,7 @@ static void invert(struct reciprocals *restrict inv, const struct groups *restri
 }
 #endif
 
-/* Returns whether code_vectors() supports this block. It does not support the study reading
+/* Returns whether code_vectors() supports this block. It does not support the study version
  * (grid.h), which divides by FP32 scales. */
 static bool by_vectors(const struct kvr_grid_block *b)
 {

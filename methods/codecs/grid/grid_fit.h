@@ -10,10 +10,10 @@
 #include "methods/codecs/grid/order.h"
 #include "methods/kernels/simd.h"
 
-/* FIT: number of elements of the arrays in struct groups. The scales of a strip of KVR_GRID_ROWS x
- * KVR_GRID_STRIP elements are computed together, and a group has at least 8 elements. With 16 more
- * elements, the size of an array is not a power of two, so the arrays start in different cache
- * sets. */
+/* FIT is the length of the arrays in struct groups, which have one element for each group of a
+ * strip. A strip has KVR_GRID_ROWS x KVR_GRID_STRIP values, and a group has at least 8 values. With
+ * 16 more elements, the size of an array is not a power of two, so the arrays start in different
+ * cache sets. */
 enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };
 
 /* Parameters of the groups of one strip, with one array per field, so that loops over groups are
@@ -24,8 +24,8 @@ struct groups {
     float lo[FIT], hi[FIT];        /* range */
     float s[FIT];                  /* divisor in q = rne((x - m) / s + pre) + post, which computes
                                     * the code q of element x; never 0 */
-    float m[FIT], pre[FIT];        /* m and pre in the formula of q above; `post` is a constant of
-                                    * the grid */
+    float m[FIT], pre[FIT];        /* m and pre in the formula of q above, in which `post` is a
+                                    * constant of the grid */
     kvr_f16 scale[FIT], zero[FIT]; /* as stored */
 };
 
@@ -34,7 +34,7 @@ static inline float bf16_of(float x)
     return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Rounds n values x[i] >= 0 up to FP16. Results above 65504 become 65504. */
+/* Rounds n values x[i] >= 0 up to FP16, but to at most 65504, the largest finite FP16 number. */
 static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
@@ -48,7 +48,8 @@ static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int 
     }
 }
 
-/* Rounds n values x[i] down to FP16. Results beyond +-65504 become +-65504. */
+/* Rounds n values x[i] down to FP16. A value above 65504 becomes 65504, and a value below -65504
+ * becomes -65504. */
 static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
@@ -64,9 +65,9 @@ static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, in
     }
 }
 
-/* Computes the parameters of groups in the study reading (grid.h). The scale is the range divided
- * by 2^b - 1 (asym), or the largest magnitude divided by 2^(b-1) - 1 (sym), and at least 1e-8.
- * Codes are computed with the unrounded scale. */
+/* Computes the parameters of groups in the study version of a grid (grid.h). The scale is the range
+ * divided by 2^b - 1 (asym), or the largest magnitude divided by 2^(b-1) - 1 (sym), and at least
+ * 1e-8. Codes are computed with the unrounded scale. */
 static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups *r, int n)
 {
     const float q_top = (float)((1 << g->bits) - 1);
@@ -107,14 +108,16 @@ static inline float quotient(float x, float n)
 #endif
 }
 
-/* Computes the scale s of `sym` in the intended reading (grid.h). Codes range from -qmax-1 to qmax.
- * If the value of largest magnitude is positive, s is negative, so that this value gets a negative
- * code. No value is clipped, and |s| is never larger than the scale in the study reading. */
+/* Computes the scale s of `sym` in the intended version (grid.h). Codes minus the zero point range
+ * from -qmax-1 to qmax. If the value of largest magnitude is positive, s is negative, so that this
+ * value gets a negative code. No value is clipped. Before rounding, |s| is at most the largest
+ * magnitude divided by qmax, the scale of the study version. */
 static inline void fit_sym(int bits, struct groups *r, int n)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
 
-    /* pos and neg: largest magnitudes of positive and of negative values, as the bits of floats */
+    /* Comparing the bits of two positive floats as integers compares the floats. Here pos and neg
+     * are the bits of the largest magnitudes of positive and of negative values. */
     for (int i = 0; i < n; i++) {
         const int32_t pos = r->high[i] > 0 ? r->high[i] : 0, neg = r->low[i] < 0 ? ~r->low[i] : 0;
         const float wide = float_of(pos > neg ? pos : neg) * (1 / (qmax + 1));
@@ -133,8 +136,9 @@ static inline void fit_sym(int bits, struct groups *r, int n)
     kvr_to_f32(r->s, r->scale, KVR_F16, (size_t)n);
 }
 
-/* For groups of an `asym` grid in the intended reading (grid.h), computes the scale s and rounds
- * the group's minimum down to m in FP16. Codes are computed from x - m. */
+/* Computes the minimum m and the scale s of groups of an `asym` grid in the intended version
+ * (grid.h). The minimum of a group is rounded down to m in FP16. The scale covers the distance from
+ * m to the maximum, because codes are computed from x - m. */
 static inline void fit_asym(int bits, struct groups *r, int n)
 {
     const float q_top = (float)((1 << bits) - 1);
@@ -195,7 +199,7 @@ static inline vf v_float_of(vi order)
     return v_of_bits(i_xor(order, i_and(i_sign(order), i_set(0x7fffffff))));
 }
 
-/* Parameters of one vector of groups, in the intended reading (grid.h). */
+/* Parameters of one vector of groups, in the intended version (grid.h). */
 struct v_quant_params {
     vf s, m;
     vi scale, zero; /* FP16, as stored */
@@ -223,8 +227,8 @@ static inline struct v_quant_params v_fit(const struct kvr_grid *g, vi low, vi h
                                     i_pick(bad, i_set(0), zero) };
 }
 
-/* Like fit(), but uses vector instructions, supports only the intended reading, and does not write
- * the fields lo and hi. n is a multiple of VL, the number of floats per vector. */
+/* Like fit(), but uses vector instructions, supports only the intended version (grid.h), and does
+ * not write the fields lo and hi. n is a multiple of VL, the number of floats per vector. */
 static inline void fit_vectors(const struct kvr_grid *g, struct groups *r, int n)
 {
     for (int i = 0; i < n; i += VL) {

@@ -13,25 +13,25 @@ enum {
     KVR_GRID_STRIP = 256, /* channels per strip */
     KVR_GRID_ROWS = 16,   /* tokens per strip */
     KVR_MIN_PARALLEL_ELEMENTS =
-        1 << 18 /* one thread encodes a block with fewer elements, in 30 to 130 us */
+        1 << 18 /* a block with fewer elements is encoded by one thread, which takes 30 to 130 us */
 };
 
 /* Grid, shape and output buffers of one block. */
 struct kvr_grid_block {
     struct kvr_grid grid;
     bool study, bf16;
-    int64_t n_tok, stored; /* n_tok: number of tokens of the block; stored: the same number plus the
-                            * tokens of zeros that pad a block in the study reading (grid.h) */
+    int64_t n_tok, stored; /* n_tok: number of tokens of the block; stored: n_tok plus the tokens of
+                            * zeros that pad a block in the study version (grid.h) */
     int64_t channels;      /* H*D */
     int64_t n_groups;
     uint8_t *codes;  /* planes of kvr_pack */
     kvr_f16 *scales; /* scales [n_groups], then zero points [n_groups] */
 };
 
-/* Rows to prefetch while the current rows are encoded. Software prefetches are necessary because
- * the rows of a strip are too far apart for the hardware prefetcher. Only a few cache lines are
- * prefetched at a time, because a core stalls after about a dozen outstanding loads. Prefetch
- * addresses may lie past the end of the values. */
+/* Rows that an encoding function prefetches while it encodes other rows. Software prefetches are
+ * necessary because the rows of a strip are too far apart for the hardware prefetcher. Only a few
+ * cache lines are prefetched at a time, because a core stalls after about a dozen outstanding
+ * loads. Prefetch addresses may lie past the end of the values. */
 struct kvr_grid_prefetch {
     const char *p;
     int64_t stride; /* bytes from one row to the next */
@@ -51,26 +51,27 @@ static inline struct kvr_grid_prefetch kvr_grid_no_prefetch(const float *x, int6
 }
 
 struct kvr_grid_encoders {
-    /* axis=tokens: encodes tokens [t0, t0 + group) of channels [c0, c0 + m) of the block, m <=
-     * KVR_GRID_STRIP. The pointer x points to element (t0, c0), and rows are `stride` floats apart.
-     * If `residual` is not NULL, it receives the F32 residual in rows `residual_stride` apart;
-     * `residual` may be x. While it encodes, the function prefetches the `group` rows at
-     * `prefetch`. */
+    /* For grids with axis=tokens: encodes tokens [t0, t0 + group) of channels [c0, c0 + m) of the
+     * block, where m <= KVR_GRID_STRIP. The pointer x points to element (t0, c0), and rows are
+     * `stride` floats apart. If `residual` is not NULL, it receives the F32 residual in rows
+     * `residual_stride` apart; `residual` may be x. The function also prefetches `group` rows, the
+     * first of them at `prefetch`. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
                    int64_t stride, float *residual, int64_t residual_stride,
                    const struct kvr_grid_prefetch *prefetch);
     /* Whether the function `tokens` can write `residual` when it encodes m channels. */
     bool (*returns_residual)(const struct kvr_grid_block *b, int64_t m);
-    /* axis=channels or token: encodes all channels of tokens [t0, t0 + n) of the block, n <=
-     * KVR_GRID_ROWS. The pointer x points to the row of token t0. Both t0 and n are multiples of 8,
-     * except n at the end of the block. */
+    /* For grids with axis=channels or axis=token: encodes all channels of tokens [t0, t0 + n) of
+     * the block, where n <= KVR_GRID_ROWS. The pointer x points to the row of token t0. Both t0 and
+     * n are multiples of 8, except n at the end of the block. */
     void (*rows)(const struct kvr_grid_block *b, int64_t t0, int n, const float *x);
 };
 KVR_ISA_TABLES(struct kvr_grid_encoders, kvr_grid_encoders)
 
 struct kvr_grid_decoders {
-    /* Decodes channels [c0, c0 + width) of tokens [t0, end) to out, whose rows are `stride` floats
-     * apart. */
+    /* Decodes channels [c0, c0 + width) of tokens [t0, end). The values of token t0 + i are
+     * assigned to the row at out + i * stride, added to it or subtracted from it, according to
+     * `mode`. */
     void (*part)(const struct kvr_grid_block *b, int64_t t0, int64_t end, int64_t c0, int64_t width,
                  enum kvr_decode_mode mode, float *out, int64_t stride);
 };

@@ -7,30 +7,33 @@
  * one vector.
  *
  * Quantization needs no division. Let v be the value, s the scale with 11 significand bits, and y
- * an approximation of 1/s within 2 ulp. The code is `near`, an approximation of v/s, rounded to an
- * integer. Two variants give the same code as the correctly rounded quotient.
+ * an approximation of 1/s within 2 ulp. From v and y follows `near`, an approximation of v/s. The
+ * code is `near` rounded to an integer. Two variants give the same code as the correctly rounded
+ * quotient.
  *
- * The variant without `exact` requires that v has at most 11 significand bits, as BF16 numbers and
- * residuals of a symmetric grid have (see below). A tie is a quotient h = k + 1/2, halfway between
- * two integers. The difference v - h s is a multiple of the smaller of ulp(v) and ulp(h s).
- * Therefore v/s either equals a tie or is at least 2^-13 away from it. The approximation near =
- * fma(v, y, C), with the constant C of offset_of(), is C plus v/s rounded to a multiple of 2^-16
- * (of 2^-13 for 8 bits). This spacing is at most the least distance from a tie and exceeds the
- * error of v y, so near - C equals a tie if and only if v/s does.
+ * The variant without `exact` requires that v has at most 11 significand bits, as BF16 numbers
+ * and residuals of a symmetric grid have (see below). A tie is a quotient h = k + 1/2, halfway
+ * between two integers. Let u(a) be the value of the last of the 11 significand bits of a. Then v
+ * is a multiple of u(v), and h s is a multiple of u(s)/2, so v - h s is a multiple of the smaller
+ * one. Near a tie, |v| is above |s|/4, so u(v) and u(s)/2 are both above 2^-13 |s|. Therefore v/s
+ * either equals a tie or is at least 2^-13 away from it. The approximation near = fma(v, y, C),
+ * with the constant C of offset_of(), is C plus v/s rounded to a multiple of 2^-16 (of 2^-13 for
+ * 8 bits). This spacing is at most 2^-13 and exceeds the error of v y, so near - C equals a tie
+ * if and only if v/s does.
  *
- * The variant `exact` computes near = fma(v, y, fl(v l)), where fl() rounds to F32, and y + l
- * approximates 1/s with a relative error below 2^-43. This `near` is the correctly rounded
- * quotient, because v/s is at least 2^-12 ulp away from every midpoint between two adjacent floats
- * (grid_encode_isa.c).
+ * The variant `exact` uses a second number l, for which y + l approximates 1/s with a relative
+ * error below 2^-43. It computes near = fma(v, y, fl(v l)), where fl() rounds to F32. This `near`
+ * is the correctly rounded quotient, because v/s is at least 2^-12 ulp away from every midpoint
+ * between two adjacent floats (grid_encode_isa.c).
  *
  * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 significand
- * bits. If c = 0, r is x. If c is not 0, then |x| >= |s|/2, so r is a multiple of the value of the
- * last of the 11 significand bits of s. Since |r| <= |s|/2, r is less than 2^10 times it.
+ * bits. If c = 0, r is x. If c is not 0, then |x| >= |s|/2, so r is a multiple of u(s). Since |r|
+ * <= |s|/2 and |s| < 2^11 u(s), |r| is less than 2^10 u(s).
  *
- * Adding M = 1.5 2^23 to a float rounds it to an integer, ties to even, and the low bits of the sum
- * contain this integer. Codes of several tokens are packed into a byte by Horner's scheme: the sum
- * of the later tokens' codes is multiplied by 2^bits before the code of the token before them is
- * added.
+ * Adding M = 1.5 * 2^23 to a float rounds it to an integer, ties to even, and the low bits of the
+ * sum contain this integer. Codes of several tokens are packed into a byte by Horner's scheme. It
+ * starts with the code of the last token. For each earlier token, it multiplies the sum by 2^bits
+ * and adds the token's code.
  *
  *     range_of_narrow(x, stride, &low, &high);     16 tokens of SPAN channels
  *     done = fit_strip(&place, n, range, how, k);  scales, stored, and reciprocals
@@ -56,14 +59,16 @@ struct variant {
 
 static const float magic = 12582912; /* M */
 
-/* The constant C in near = fma(v, y, C), which is 0 for `exact`. Without `exact`, C is 1.5 2^7
- * (1.5 2^10 for 8 bits), where floats have a spacing of 2^-16 (2^-13). */
+/* Returns the constant C in near = fma(v, y, C), or 0 for `exact`, which has no such constant. C is
+ * 1.5 * 2^7, or 1.5 * 2^10 for 8-bit codes. Floats near C have a spacing of 2^-16, or 2^-13 for
+ * 8-bit codes, so the FMA rounds v/s to a multiple of this spacing. */
 ALWAYS float offset_of(struct variant variant)
 {
     return variant.exact ? 0 : variant.bits == 8 ? 1536 : 192;
 }
 
-/* Parameters of a vector of groups: scale s, minimum m, and y + l, which approximates 1/s. */
+/* Parameters of a vector of groups: scale s, minimum m, an approximation y of 1/s, and for `exact`
+ * also l, an approximation of the error 1/s - y. */
 struct encode_params {
     vf s, y, l, m;
 };
@@ -77,8 +82,8 @@ ALWAYS struct encode_params encode_params_of(vf s, vf m, struct variant variant)
     return (struct encode_params){ s, y, l, m };
 }
 
-/* Returns `near`, with v = x - m, or v = x for symmetric grids. Without `exact`, `near`
- * approximates C + v/s, where C = offset_of(variant). */
+/* Returns `near`, as defined above, for v = x - m (asymmetric grids) or v = x (symmetric grids).
+ * `near` approximates v/s for `exact`, and otherwise v/s plus offset_of(variant). */
 ALWAYS vf near_of(vf x, const struct encode_params *k, struct variant variant)
 {
     const vf v = variant.asym ? v_sub(x, k->m) : x;
@@ -86,8 +91,9 @@ ALWAYS vf near_of(vf x, const struct encode_params *k, struct variant variant)
     return v_mul_add(v, k->y, variant.exact ? v_mul(v, k->l) : v_set(offset_of(variant)));
 }
 
-/* Quantizes 8 / bits tokens into one byte per channel, with the code of x[i] at bit i * bits. The
- * caller adds bias_of() for symmetric codes. */
+/* Quantizes the values x[i] of as many tokens as have codes in one byte. In the result, the code of
+ * x[i] is at bit i * bits of each channel's byte. For symmetric codes, the caller adds bias_of() to
+ * the result. */
 ALWAYS vi byte_of(const vf *x, const struct encode_params *k, int64_t each, struct variant variant)
 {
     const int per = 8 / variant.bits;
@@ -101,8 +107,8 @@ ALWAYS vi byte_of(const vf *x, const struct encode_params *k, int64_t each, stru
     return v_bits(sum);
 }
 
-/* Returns a 16-bit word with 2^(bits-1), the bias of symmetric codes, in every code field; 0 for
- * asymmetric grids. */
+/* Returns a 16-bit word to be added to packed codes. For symmetric grids, every code field of the
+ * word contains 2^(bits-1), the bias of symmetric codes. For asymmetric grids, the word is 0. */
 ALWAYS int bias_of(struct variant variant)
 {
     int bias = 0;
@@ -130,8 +136,10 @@ ALWAYS vi in_order(vf x)
     return i_xor(v_bits(x), i_and(i_sign(v_bits(x)), i_set(0x7fffffff)));
 }
 
-/* Computes the smallest and the largest value of each of SPAN columns of BF16 values, which are
- * compared as integers as in grid_encode_isa.c. */
+/* Computes the smallest and the largest value of each of SPAN columns. A column is the N BF16
+ * values of one channel in a group. If a column has values of both signs, its largest value has
+ * the largest bits as a signed integer, and its smallest value the largest bits as an unsigned
+ * integer. */
 ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high)
 {
     vi most = i_load(x), most_bits = most;
@@ -143,8 +151,8 @@ ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high
         most = w_max(most, v);
         most_bits = w_max_bits(most_bits, v);
     }
-    if (__builtin_expect(!w_all_signs(i_and_not(most, most_bits)), 0)) { /* a column has values of
-                                                                          * one sign only */
+    if (__builtin_expect(!w_all_signs(i_and_not(most, most_bits)), 0)) { /* some column has values
+                                                                          * of one sign only */
         vi least = i_load(x), least_bits = least;
 
         for (int i = 1; i < N; i++) {
@@ -160,8 +168,8 @@ ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high
     *low = most_bits;
 }
 
-/* Whether the magnitudes of scales and minima are below 65504, the largest FP16 number, so that no
- * code is clipped and no scale is NaN. */
+/* Returns whether all scales and minima in f have magnitudes below 65504, the largest FP16
+ * number. Otherwise a group may be clipped, or it has a NaN or infinity and thus a scale of NaN. */
 ALWAYS bool in_fp16_range(const struct v_quant_params *f, bool asym)
 {
     const vi size = i_set(0x7fff), most = i_set(0x7bfe);
@@ -181,7 +189,7 @@ ALWAYS void store_groups(const struct kvr_grid_block *b, int64_t at,
         i_store(b->scales + b->n_groups + at, i_add(even->zero, i_left(odd->zero, 16)));
 }
 
-/* A position in block b: token t0, the first one of a group, and channel c. */
+/* A position in block b: t0 is the first token of a group, and c is a channel. */
 struct tile_position {
     const struct kvr_grid_block *b;
     int64_t t0, c;
@@ -208,19 +216,20 @@ ALWAYS void fetch(const struct kvr_grid_prefetch *prefetch, int c)
 
 /* A strip of 128 columns stays in the L1 cache and is quantized in two passes per grid. The first
  * pass computes all scales, and the second pass computes the codes. Computing a scale is a long
- * chain of dependent instructions, and the chains of several columns overlap in the first pass.
- * Span j of a strip is stored in two F32 vectors: 2 j for its even channels and 2 j + 1 for its odd
- * channels. */
+ * chain of dependent instructions, and the chains of several columns overlap in the first pass. A
+ * strip consists of STRIP / SPAN spans. Two F32 vectors hold the values of span j: vector 2 j those
+ * of its even channels, and vector 2 j + 1 those of its odd channels. */
 enum { STRIP = 128, COLUMNS = STRIP / VL };
 
-/* The even and the odd channels of a span in F32, for the 8 / bits tokens whose codes share a
- * byte. */
+/* F32 values of one span, for the tokens whose codes share a byte. even[i] and odd[i] are the even
+ * and the odd channels of token i. */
 struct token_rows {
     vf even[MAX_ROWS], odd[MAX_ROWS];
 };
 
-/* Quantizes 8 / bits tokens into 16-bit words, with the byte of the odd channel above that of the
- * even channel. Codes are packed by Horner's scheme, as in byte_of(). */
+/* Quantizes 8 / bits tokens (those whose codes share a byte). Each 16-bit word of the result has
+ * the byte of an even channel in its low half and that of the next, odd channel in its high half.
+ * Codes are packed by Horner's scheme, as in byte_of(). */
 ALWAYS vi word_of(const struct token_rows *x, const struct encode_params k[2],
                   struct variant variant)
 {
@@ -235,8 +244,8 @@ ALWAYS vi word_of(const struct token_rows *x, const struct encode_params k[2],
     return i_add(v_bits(sum), i_set(bias_of(variant)));
 }
 
-/* Quantizes like word_of() and replaces x by the residual. Residuals of 0 may lose their sign,
- * which does not matter because the next grid is symmetric. */
+/* Quantizes like word_of() and replaces x by the residual. The sign of a zero residual may be
+ * lost, but the next grid is symmetric and gives both zeros the same code. */
 ALWAYS vi word_with_residual(struct token_rows *x, const struct encode_params k[2],
                              struct variant variant)
 {
@@ -268,8 +277,8 @@ ALWAYS void load_tokens(const kvr_bf16 *x, int64_t stride, int n, struct token_r
     }
 }
 
-/* Copies a span of n tokens to `to`; x[i][0] has the even channels of token i, and x[i][1] the odd
- * ones. */
+/* Copies the values of one span and n tokens from x to `to`. x[i][0] has the even channels of token
+ * i, and x[i][1] the odd ones. */
 ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct token_rows *to)
 {
 #pragma GCC unroll 4
@@ -279,14 +288,16 @@ ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct token_rows *to)
     }
 }
 
-/* Ranges of VL columns: the bits of each column's smallest and largest float. */
+/* Ranges of VL columns, one per 32-bit element: the bits of the smallest (low) and of the largest
+ * (high) float of the column. */
 struct range {
     vi low, high;
 };
 
-/* Returns the maximum of `worst` and half - 0x400, as unsigned integers, for a vector `half` of
- * FP16 numbers. The maximum exceeds 0x7bfe - 0x400 if an FP16 number is outside [0x400, 0x7bfe],
- * that is, if it is zero, denormal, the largest finite number, infinite or NaN. */
+/* Tests whether the FP16 numbers in the vector `half` are all in [0x400, 0x7bfe] as integers, which
+ * excludes zeros, denormals, the largest finite number, infinities and NaN. Returns the maximum of
+ * `worst` and half - 0x400, both as unsigned integers. It exceeds 0x7bfe - 0x400 if a number of
+ * this or an earlier call was outside, because integers below 0x400 wrap around. */
 ALWAYS vi note_not_normal(vi worst, vi half)
 {
     return i_max_bits(worst, i_sub(half, i_set(0x400)));
@@ -297,21 +308,21 @@ ALWAYS bool all_normal(vi worst)
     return i_most_bits(worst) <= 0x7bfe - 0x400;
 }
 
-/* Converts |x| from F32 to FP16. The result is correct only if |x| rounds to a normal FP16
- * number. */
+/* Converts x >= 0, already rounded to 11 significant bits, from F32 to FP16. The result is correct
+ * only if x is a normal FP16 number. */
 ALWAYS vi half_of(vi x)
 {
     return (vi)((uvec)i_sub(x, i_set(112 << 23)) >> 13);
 }
 
-/* Rounds |x| up to 11 significant bits, the precision of FP16, in F32. */
+/* Rounds F32 values x >= 0 up to 11 significant bits, the precision of FP16. The result is F32. */
 ALWAYS vi up_to_half(vi x)
 {
     return i_and(i_add(x, i_set(0x1fff)), i_set(~0x1fff));
 }
 
-/* Computes scale and minimum of a column like v_fit(). The result is correct only if scale and
- * minimum are normal FP16 numbers. The function combines both into *worst by note_not_normal(), and
+/* Computes the scale and minimum of each column, like v_fit(). The result is correct only if all of
+ * them are normal FP16 numbers. The function combines them into *worst by note_not_normal(), and
  * the caller checks all_normal(*worst). */
 ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, vi *worst)
 {
@@ -339,9 +350,10 @@ ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, 
                                     i_xor(scale, i_and(over, i_set(0x8000))), i_set(0) };
 }
 
-/* Computes the scales and minima of n adjacent spans, the first at position p, from the columns'
- * ranges r. Stores scales and minima in the block and sets k to the parameters for encoding.
- * Returns n, or the number of spans before the first span that is not in_fp16_range(). */
+/* Computes the scales and minima of the groups in n adjacent spans. The first span is at position
+ * p, and vectors 2 j and 2 j + 1 of span j have the ranges r[2 j] and r[2 j + 1]. Stores the scales
+ * and minima in the block, and sets k[] to the parameters with which the spans are encoded. Returns
+ * n, or the number of spans before the first span that is not in_fp16_range(). */
 ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r,
                      struct variant variant, struct encode_params *k)
 {
@@ -377,8 +389,8 @@ ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r
     return n;
 }
 
-/* Like fit_strip(), but computes the columns' ranges from the BF16 rows r. The n spans start at
- * channel c of the rows. */
+/* Like fit_strip(), but computes the ranges from BF16 values, those of the N rows in r. The n spans
+ * start at channel c of the rows. */
 ALWAYS int fit_narrow(const struct tile_position *p, const struct kvr_narrow_rows *r, int c, int n,
                       struct variant variant, struct encode_params *k)
 {
@@ -395,8 +407,9 @@ ALWAYS int fit_narrow(const struct tile_position *p, const struct kvr_narrow_row
     return fit_strip(p, n, range, variant, k);
 }
 
-/* Computes the ranges of the columns in F32 vectors x[token][j], for j < n. If the grid is
- * asymmetric, the columns must not have NaN or -0. */
+/* Computes range[j], the ranges of the columns in the F32 vectors x[token][j], for j < n. If the
+ * grid is asymmetric, no value may be NaN or -0, for which the vector minimum and maximum depend on
+ * the order of their operands. */
 ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
                           struct range *range)
 {
@@ -418,7 +431,7 @@ ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
     }
 }
 
-/* Like fit_strip(), but computes the columns' ranges from the F32 vectors x[token][vector]. */
+/* Like fit_strip(), but computes the ranges from the F32 vectors x[token][vector]. */
 ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n,
                     struct variant variant, struct encode_params *k)
 {
@@ -428,7 +441,9 @@ ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n
     return fit_strip(p, n, range, variant, k);
 }
 
-/* Returns call(bits, asym, exact) with compile-time constants as arguments. */
+/* Makes the enclosing function return call(bits, asym, exact) with compile-time constants as
+ * arguments: bits and asym of grid g, and `exact`, which is `precise` for symmetric and true for
+ * asymmetric grids. */
 #define BY_GRID(g, precise, call)                                                                  \
     switch ((g).bits * 2 + (g).asym) {                                                             \
     case 4:                                                                                        \
@@ -445,8 +460,8 @@ ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n
         return call(8, true, true);                                                                \
     }
 
-/* Smallest and largest BF16 value of a token, broadcast to all 16-bit elements of a vector; low <=
- * 0 <= high. */
+/* The smallest and the largest value allowed for a token, with low <= 0 <= high. Each is a BF16
+ * number, broadcast to all 16-bit elements of a vector. */
 struct limits {
     vi low, high;
 };
@@ -456,9 +471,11 @@ ALWAYS vi clipped(vi raw, struct limits l)
     return w_min_bits(w_min(raw, l.high), l.low);
 }
 
-/* Quantizes 8 / bits tokens with scale and minimum k[i] for token i. If `limits` is not NULL, the
- * function clips values to these limits, because the code of a larger value would overflow into
- * neighbouring code fields. In this case, the function also prefetches the next tokens. */
+/* Quantizes tokens t to t + 8 / bits - 1 of the rows r, whose codes share bytes. Token t + i has
+ * the parameters k[i]. If `limits` is not NULL, the function clips values to these limits.
+ * Otherwise the codes of values outside them (outliers) would overflow into the adjacent codes of
+ * the byte. With `limits`, the function also prefetches the next tokens, because its caller has not
+ * just read them to compute their ranges. */
 ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int t,
                         const struct encode_params *k, const struct limits *limits,
                         struct variant variant)
@@ -491,10 +508,11 @@ ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_
     }
 }
 
-/* Quantizes n tokens, where n is at most 8 and a multiple of 8 / bits. The range of token i is
- * low[i] to high[i], mapped to integers as in grid_fit.h. If `clip` is set, values outside the
- * range are clipped; otherwise there must be none. Returns false and stores nothing if a scale or
- * minimum is not in_fp16_range(). */
+/* Quantizes n tokens, where n is at most 8 and a multiple of 8 / bits, the number of codes per
+ * byte. The range of token i is low[i] to high[i], mapped to integers as in grid_fit.h. If `clip`
+ * is true, values outside the range are clipped; if it is false, the caller guarantees that no
+ * value is outside. Returns false and stores nothing if a scale or minimum is not
+ * in_fp16_range(). */
 ALWAYS bool code_ranged(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int n,
                         const int32_t *low, const int32_t *high, bool clip, struct variant variant)
 {

@@ -1,5 +1,6 @@
-/* once.h - finds and stores outliers (stage `outliers`) in the same pass in which the integer grid
- * after it quantizes the values. Only BF16 values on the CPU are supported.
+/* once.h - encodes the stage `outliers` and the integer grid after it together, in fewer passes
+ * over the values than if the stages ran one after another. Only BF16 values on the CPU are
+ * supported.
  *
  *     KVR_TRY(kvr_once_encode(&chain, &job, &x, work, scratch, &out->stage[0], data, &done));
  *     if (!done)
@@ -10,8 +11,8 @@
  * With axis=tokens, one pass quantizes all columns, computes the bound, and lists the columns that
  * exceed the sampled magnitude. Listed columns with an outlier are then quantized again. With
  * axis=token, a first pass lists the elements that exceed the sampled magnitude and computes the
- * range of the other elements. A second pass quantizes the tokens. The stored bytes are identical
- * to those of running the stages one after another. */
+ * range of the other elements. Once the bound is known, a second pass quantizes the tokens. The
+ * stored bytes are identical to those of running the stages one after another. */
 #ifndef KVR_METHODS_GRID_ONCE_H
 #define KVR_METHODS_GRID_ONCE_H
 
@@ -21,10 +22,11 @@
 extern "C" {
 #endif
 
-/* Encodes a block of BF16 values. `exact` is the job of an outlier stage (KVR_STAGE_EXACT) that has
- * the functions struct kvr_exact_once, and `entries` receives the outliers that this stage stores.
- * `work` is scratch memory of T*H*D floats, and `scratch` is the result of kvr_chain_scratch(). If
- * the block is not supported, *done becomes false and `entries` stays empty. */
+/* Encodes a block of BF16 values with an outlier stage (KVR_STAGE_EXACT) and the grid of chain c.
+ * `exact` is the job of the outlier stage, which must provide a struct kvr_exact_once. `entries`
+ * receives the outliers that this stage stores, and data[] the codes and scales of the grid. `work`
+ * is scratch memory of T*H*D floats, and `scratch` is the result of kvr_chain_scratch(). If the
+ * block is not supported, *done becomes false and `entries` stays empty. */
 enum kvr_status kvr_once_encode(const struct kvr_grid_chain *c, const struct kvr_stage_job *exact,
                                 const struct kvr_values *x, float *work, int64_t scratch,
                                 struct kvr_stage_data *entries,

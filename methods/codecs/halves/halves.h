@@ -6,8 +6,8 @@
  *     m = min x    s = (max x - m) / (2^b - 1)    q = rne((x - m) / s), 0 where s is 0
  *     x^ = q s + m in FP32
  *
- * The format is LightX2V's, except that values beyond FP16 saturate at 65504. A group with a
- * non-finite value gets a scale of NaN. */
+ * The format is that of the video generator LightX2V. Values beyond the range of FP16 become
+ * +-65504 here, but infinite in LightX2V. A group with a non-finite value gets a scale of NaN. */
 #ifndef KVR_METHODS_HALVES_H
 #define KVR_METHODS_HALVES_H
 
@@ -25,7 +25,7 @@ struct halves_fit {
     float s, m;
 };
 
-/* Rounds to FP16, saturating. */
+/* Rounds to FP16. Values beyond +-65504 become +-65504. */
 CELLS float halves_round(float x)
 {
     return cells_load(CELLS_F16, cells_store(CELLS_F16, x));

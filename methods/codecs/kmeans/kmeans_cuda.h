@@ -20,7 +20,9 @@ struct kvr_kmeans {
     bool bf16; /* whether the residual of every stage is rounded to BF16 */
 };
 
-/* The token that initializes centroid k of head h, drawn at random with replacement. */
+/* Computes the index of the token whose vector is the initial centroid k of head h. The index is a
+ * hash of seed, stage, h and k, so two centroids may get the same token. The argument `word` is a
+ * uint32_t variable, which the macro overwrites. */
 #define KVR_KMEANS_TOKEN(m, stage, h, k, word)                                                     \
     ((word) = (m)->seed * 0x9e3779b9u ^ ((uint32_t)(stage) << 24 | (uint32_t)(h) << 12) ^          \
               (uint32_t)(k),                                                                       \

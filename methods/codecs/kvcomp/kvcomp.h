@@ -2,7 +2,7 @@
  *
  * The codes are those of PackKV (packkv.h), with one scale and zero point per token or per 64
  * tokens, over all heads. These codes are the symbols of a canonical Huffman code, one per block.
- * It is computed from the numbers of occurrences of the symbols in the block, each increased by
+ * The Huffman code is computed from the number of occurrences of each symbol in the block, plus
  * one. The code words of one token in one head are a vector, and those of 64 consecutive tokens in
  * one head are a unit. A code word is written from its highest bit down, into bytes that are filled
  * from the lowest bit up. Every unit is padded to a whole byte. */
@@ -13,13 +13,13 @@
 
 enum { KVCOMP_SYMBOLS = 16, KVCOMP_LENGTHS = 16, KVCOMP_BLOCK = 64 };
 
-/* The codes of a block start with the T % 64 tokens after the last complete 64, BF16 [T % 64][H D].
- * Next are the units [blocks][H], where `blocks` is the number of complete runs of 64 tokens. The
- * side information of a block starts with the code lengths of the 16 symbols, one byte each. Next
- * is an array [blocks][H] of 6-byte entries, one per unit: the byte offset of the unit from the
- * first unit, uint32, and its number of bytes, uint16. Next is the number of bits of each vector,
- * uint16 [64 * blocks][H]. The scale s and zero point z of each token, or of each 64 tokens, are
- * last, in FP16. */
+/* A block of T tokens has `blocks` = floor(T / 64) complete runs of 64 tokens. The remaining T % 64
+ * tokens are not compressed; the codes of the block start with their values, BF16 [T % 64][H D].
+ * The units [blocks][H] follow. The side information of a block starts with the code lengths of the
+ * 16 symbols, one byte each. An array [blocks][H] of 6-byte entries, one per unit, follows: the
+ * byte offset of the unit from the first unit, uint32, and its number of bytes, uint16. Next is the
+ * number of bits of each vector, uint16 [64 * blocks][H]. The scale s and zero point z of each
+ * token, or of each 64 tokens, are last, in FP16. */
 struct kvcomp {
     int bits;
     bool by_token;

@@ -38,7 +38,7 @@ KVR_DECODE_LAUNCHER(lowrank);
 #ifndef __cplusplus
 /* Computes u [n][D], n <= D, the eigenvectors of the symmetric matrix a [D][D] with the largest
  * eigenvalues. The function overwrites a and writes all eigenvectors to the rows of the scratch
- * matrix v [D][D]. Eigenvectors with equal eigenvalues are in the order of these rows. The
+ * matrix v [D][D]. Eigenvectors with equal eigenvalues have the same order in u as in v. The
  * component of largest magnitude of every eigenvector is positive. */
 void kvr_lowrank_directions(int d, double *a, double *v, int n, float *u);
 #endif

@@ -12,7 +12,8 @@ struct norm {
     int64_t n_tok, channels;
 };
 
-/* FP16 bits of the norm of a token whose elements have the sum of squares `sum`. */
+/* Returns the FP16 bits of a token's norm sqrt(sum), where `sum` is the sum of squares of its
+ * elements. */
 CELLS unsigned norm_store(double sum)
 {
     const float n = (float)sqrt(sum);

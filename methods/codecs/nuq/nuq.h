@@ -1,8 +1,8 @@
 /* nuq.h - format and decoder of the stage `nuq`, shared by CPU and CUDA.
  *
- * A vector is a channel over the tokens of the block, or a token over all heads. The range [lo, hi]
- * is the narrowest one that contains all elements of a vector except n_outliers. These outliers are
- * stored as FP16 numbers, and all other elements are decoded by a codebook:
+ * A vector is a channel over the tokens of the block, or a token over all heads. In every vector,
+ * n_outliers elements are outliers, and [lo, hi] is the narrowest range that contains all other
+ * elements. Outliers are stored as FP16 numbers, and all other elements are decoded by a codebook:
  *
  *     x^ = level[q] (hi - lo) / 2 + (lo + hi) / 2         2^b levels, common to the block */
 #ifndef KVR_METHODS_NUQ_H
@@ -13,15 +13,14 @@
 enum { NUQ_MAX_LEVELS = 16 };
 
 /* The codes of a block are packed as in pack.h. The side information of a block starts with the
- * levels, FP32 [2^b]. Next are two FP16 numbers per vector: the middle and half the width of its
- * range. Next are the ascending indices of outliers [n_vectors][n_outliers], as uint16, or as
- * uint32 if vectors are longer than 65536. The values of the outliers, FP16
- * [n_vectors][n_outliers], are last. */
+ * levels, FP32 [2^b]. Two FP16 numbers per vector follow: (lo + hi) / 2 and (hi - lo) / 2. Next are
+ * the ascending indices of outliers [n_vectors][n_outliers], as uint16, or as uint32 if vectors are
+ * longer than 65536. The values of the outliers, FP16 [n_vectors][n_outliers], are last. */
 struct nuq {
     int bits, n_outliers;
     bool by_token;
     int64_t n_tok, channels;
-    int64_t n_vectors, length; /* elements of a vector */
+    int64_t n_vectors, length; /* length: number of elements of a vector */
 };
 
 CELLS int nuq_index_size(const struct nuq *g)
@@ -71,10 +70,11 @@ CELLS float nuq_value(const struct nuq *g, cells_bytes_in params, int64_t t, int
 KVR_DECODE_LAUNCHER(nuq);
 
 #ifndef __cplusplus
-/* Adds a histogram of the elements of x [T,C], scaled to [-1, 1] per vector and without outliers,
- * to bins [NUQ_BINS]. *most becomes the largest half range w of any vector. An element of a vector
- * with the half range w counts with the weight 2^20 (w / *most)^2. The caller sets by_token, n_tok
- * and channels of `g`, and the function sets the other fields. Fails with KVR_ENOMEM. */
+/* Adds the elements of x [T,C], except outliers, to the histogram `bins` [NUQ_BINS]. An element x
+ * counts at y = (x - (lo + hi) / 2) / w in [-1, 1], where w = (hi - lo) / 2 of its vector. Its
+ * weight is 2^20 (w / *most)^2, where *most becomes the largest w of all vectors. The caller sets
+ * by_token, n_tok and channels of `g`, and the function sets the other fields. Fails with
+ * KVR_ENOMEM. */
 enum { NUQ_BINS = 1024 };
 enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint64_t *bins,
                               float *most);

@@ -17,9 +17,10 @@ struct kvr_moments {
 
 enum { KVR_OUTLIER_SPAN = 1024 };
 
-/* Sums of BF16 values and of their squares. Partial sums in F32 are rounded at most 64 times before
- * they are added in double. The error of `sum` is at most 2^-18 times the sum of magnitudes, and
- * that of `square` at most 2^-18 times the sum of squares. */
+/* The sum of BF16 values and the sum of their squares, both approximate. Values are first added
+ * in F32, with at most 64 roundings before a result is added in double. The error of `sum` is at
+ * most 2^-18 times the sum of magnitudes, and that of `square` at most 2^-18 times the sum of
+ * squares. */
 struct kvr_rough {
     double sum, square;
 };
@@ -36,8 +37,8 @@ struct kvr_outlier_kernels {
     /* Returns the smallest i with |x[i]| > bound, or n if there is none. */
     int64_t (*next_over)(const float *x, int64_t n, float bound);
     /* Reads n BF16 values, 1 <= n <= KVR_OUTLIER_SPAN. Computes the sums of x and x^2, and sets bit
-     * i % 64 of over[i / 64] if |x[i]| > least. The integers x[i] and `least` are the bits of BF16
-     * numbers. The sums may differ between instruction sets. */
+     * i % 64 of over[i / 64] if |x[i]| > least. BF16 numbers are passed as uint16_t integers with
+     * the same bits. The sums may differ between instruction sets. */
     struct kvr_rough (*rough)(const uint16_t *x, int64_t n, uint16_t least, uint64_t *over);
 };
 KVR_ISA_TABLES(struct kvr_outlier_kernels, kvr_outlier_kernels)
