@@ -30,7 +30,7 @@ case $(sql t.db "SELECT DISTINCT coalesce(value, missing) FROM metric WHERE name
 *) fail "the other was held, or its row says why not" ;;
 esac
 exits 0 "stats" stats paired -m mine.size --db t.db
-prints "say which way is better" 'mine.size, lower is better, difference to BF16'
+prints "say which way is better" 'mine.size, lower is better; difference to BF16'
 exits 0 "the same as JSON" stats paired -m mine.size --db t.db --json
 json "the smallest is first" '(map(.mean) == (map(.mean) | sort)) and length == 3'
 exits 2 "a number of which nobody said it" stats paired -m mute.size --db t.db

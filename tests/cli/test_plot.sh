@@ -125,7 +125,7 @@ check "have no interval" bash -c "awk '\$2 == 8 {n++; bad += \$4 != \"NaN\"} END
 exits 0 "many curves of one prompt" plot prefill --db "$work/texts.db" -o "$work/some" --format svg
 check "have no bars, and none lies at the frame" bash -c "grep -q 'thin: \|n = 1' '$work/some/prefill.gp' && ! grep -q errorbars '$work/some/prefill.gp'"
 exits 2 "what is no condition" plot pareto --db "$work/p.db" -o "$work/some" --where 'nonsense = 1'
-says "is said so" 'not a condition'
+says "is said so" 'not a valid SQL condition'
 exits 2 "nor two statements" plot pareto --db "$work/p.db" -o "$work/some" --where '1); DROP TABLE cell; --'
 check "nothing is dropped" test "$(sql "$work/p.db" 'SELECT count(*) > 0 FROM cell')" = 1
 # Other metrics on the axes.
