@@ -29,8 +29,8 @@ enum kvr_status kvr_alexnet_open(struct kvr_alexnet *net, const struct kvr_st *w
  * image is too small. */
 bool kvr_alexnet_shape(int height, int width, struct kvr_alexnet_shape shape[KVR_ALEXNET_TAPS]);
 
-/* Computes the activations of an image x [3, height, width]; tap[i] has the shape shape[i] and
- * belongs to the caller. Single-threaded. Returns false if memory runs out. */
+/* Computes the activations of an image x [3, height, width]; writes activation i, of the shape
+ * shape[i], to the caller's buffer tap[i]. Single-threaded. Returns false if memory runs out. */
 bool kvr_alexnet_run(const struct kvr_alexnet *net, const float *x, int height, int width,
                      const struct kvr_alexnet_shape shape[KVR_ALEXNET_TAPS],
                      float *const tap[KVR_ALEXNET_TAPS]);

@@ -27,7 +27,8 @@ enum {
 struct kvr_clip_head {
     const char *name;
     bool moves;  /* true if the head classifies motion, false if it classifies appearance */
-    int slot[2]; /* positions in the prompt of the words that the head classifies; -1: unused */
+    int slot[2]; /* one or two positions in the prompt at which the head's class words may occur;
+                  * slot[1] is -1 if there is one position */
     int n_classes;
     char word[KVR_CLIP_CLASSES][32];
     const float *weight, *bias;
@@ -47,8 +48,8 @@ enum kvr_status kvr_clip_probe_open(struct kvr_clip_probe *p, const struct kvr_s
  * one thread and gives the same result on every machine. */
 void kvr_clip_probe_frame(const struct kvr_clip_probe *p, const uint8_t *rgb, float *seen);
 
-/* Computes the probabilities `share` [n_classes] of the classes of head h, which sum to 1, from the
- * features `seen` [window, KVR_CLIP_SEEN] of the frames of a clip. */
+/* Sets `share` [n_classes] to the class probabilities of head h, which sum to 1. The input `seen`
+ * [window, KVR_CLIP_SEEN] contains the features of the clip's frames. */
 void kvr_clip_probe_read(const struct kvr_clip_probe *p, const float *seen, int h, float *share);
 
 #endif

@@ -19,10 +19,10 @@
  *     m.mean    arithmetic mean of the per-frame values, if the metric pools otherwise
  *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the per-frame values x, where more is better: weighs
  *               bad frames more than the mean does
- * If the value of m is not pooled from its per-frame series (kvr_metric.whole), only m.drift is
- * derived; the value of a chunk is then the mean of the series over the chunk. For a metric that
- * compares with recorded frames, m.drift compares the last chunk with chunk 0 (c = 0): chunk 0
- * already attends to the cached given frames, so the method already affects it. */
+ * If kvr_metric.whole is set, so that m's value is not pooled from its per-frame series, only
+ * m.drift is derived. A chunk's value is then the mean of the series over the chunk's frames. For a
+ * metric that compares with recorded frames, c is 0. The method already affects chunk 0 in this
+ * case, because chunk 0 attends to the cached frames of the recorded clip. */
 #ifndef KVR_METRICS_DERIVED_H
 #define KVR_METRICS_DERIVED_H
 
@@ -34,7 +34,7 @@ struct kvr_derived {
     char name[64]; /* name, such as "psnr.drift", or "" if this derived value is not defined for the
                     * metric */
     double value, extra;
-    int n; /* frames pooled into `value` */
+    int n; /* number of frames that `value` is computed from */
     int n_series;
     double *series; /* owned */
     char missing[128];

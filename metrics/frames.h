@@ -11,8 +11,8 @@
 
 #include "metrics/metric.h"
 
-/* Computes *value for frame i, and returns false if memory runs out. Several threads call the
- * function at once. */
+/* A function that sets *value to the metric's value of frame i, and returns false if memory runs
+ * out. kvr_metric_per_frame calls it from several threads concurrently. */
 typedef bool kvr_frame_fn(const struct kvr_metric_input *in, int i, double *value);
 
 /* Sets out->series[i] to the value of `fn` for each frame i in [first, end), and out->value to the
@@ -47,9 +47,9 @@ static inline int kvr_chunk_begin(const struct kvr_metric_input *in, int c)
     return at < 0 ? 0 : at < in->test->n ? at : in->test->n;
 }
 
-/* Exact sum of (a - b)^2 over n bytes. */
+/* Returns the sum of (a[i] - b[i])^2 over n bytes. */
 uint64_t kvr_sum_squared(const uint8_t *a, const uint8_t *b, size_t n);
-/* Exact sum of |a - b| over n bytes. */
+/* Returns the sum of |a[i] - b[i]| over n bytes. */
 uint64_t kvr_sum_absolute(const uint8_t *a, const uint8_t *b, size_t n);
 
 /* Adds n doubles as four partial sums in a fixed order, so that the loop vectorizes without

@@ -79,7 +79,7 @@ struct kvr_metric {
     bool truth;        /* true if the metric compares generated frames with the recorded frames that
                         * continue the given clip, instead of with the BF16 rollout */
     enum kvr_pool pool;
-    const char *source; /* source of the definition */
+    const char *source; /* where the definition of the metric comes from, such as a publication */
     enum kvr_status (*compute)(const struct kvr_metric_input *in, struct kvr_metric_value *out);
 };
 
@@ -95,15 +95,17 @@ struct kvr_metric {
 extern const struct kvr_metric *const kvr_metrics[];       /* NULL-terminated; without NAME_truth */
 extern const struct kvr_metric *const kvr_truth_metrics[]; /* the NAME_truth; NULL-terminated */
 const struct kvr_metric *kvr_metric_find(const char *name); /* in either list */
-/* Returns the metric NAME_truth for the metric NAME. Returns NULL if there is no such metric, as
- * for no-reference metrics. */
+/* Returns the variant NAME_truth, which compares with recorded frames, of the metric m = NAME.
+ * Returns NULL if there is no such variant, as for no-reference metrics. */
 const struct kvr_metric *kvr_metric_truth_of(const struct kvr_metric *m);
 
-/* Computes a metric of in->test. Fails with KVR_EINVAL if the shapes of the videos differ; the
- * message gives both shapes. Checks that the result is in the metric's range. */
+/* Computes the metric m of the video in->test, against the video in->ref if m is a full-reference
+ * metric. Fails with KVR_EINVAL if the shapes of the videos differ; the message gives both shapes.
+ * Also fails if the result is outside the metric's valid range. */
 enum kvr_status kvr_metric_measure(const struct kvr_metric *m, const struct kvr_metric_input *in,
                                    struct kvr_metric_value *out);
-/* Computes a metric like kvr_metric_measure, for an input that has only the videos ref and test. */
+/* Like kvr_metric_measure, for metrics that need only the videos `ref` and `test`, without chunk
+ * length, weights or prompt. */
 enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_frames *ref,
                                    const struct kvr_frames *test, struct kvr_metric_value *out);
 void kvr_metric_value_free(struct kvr_metric_value *v);

@@ -11,10 +11,10 @@
 
 #include "metrics/metric.h"
 
-/* Converts pixels rgb [n, 3] to network input x [3, n]. */
+/* Converts pixels rgb [n, 3] to network input x [3, n], by the first formula above. */
 void kvr_perceptual_input(float *x, const uint8_t *rgb, size_t n);
-/* Returns d of the formula above for the activations f = a and g = b [channels, n] and the weights
- * w = head [channels]. `work` [3, n] is scratch memory. */
+/* Returns the distance d (second formula above) of the activations a and b [channels, n], which are
+ * f and g in the formula. `head` [channels] are the weights w. `work` [3, n] is scratch memory. */
 double kvr_perceptual_distance(const float *a, const float *b, const float *head, int channels,
                                size_t n, double *work);
 
@@ -22,7 +22,8 @@ double kvr_perceptual_distance(const float *a, const float *b, const float *head
  * Returns false if memory runs out. */
 typedef bool kvr_perceptual_fn(const void *net, const struct kvr_metric_input *in, int i,
                                double *value);
-/* Sets `out` to the distances of all frames and their mean. Messages give `name`. */
+/* Sets out->series[i] to the distance that `fn` computes for frame i, and out->value to the mean of
+ * all frames. Error messages give `name`. */
 enum kvr_status kvr_perceptual_frames(const char *name, kvr_perceptual_fn *fn, const void *net,
                                       const struct kvr_metric_input *in,
                                       struct kvr_metric_value *out);

@@ -1,5 +1,5 @@
-/* rows.h - a valid session and a valid cell to store, for tests that set only the fields that they
- * check.
+/* rows.h - a valid session and a valid cell for the results database; tests change only the fields
+ * that they check.
  *
  *     struct kvr_row r = example_row("k1", "s0", KVR_OUT_OK);
  *     r.method = r.name = "RTN_INT2";
@@ -15,7 +15,8 @@
     "\"parts\":{},\"path\":\"staged\",\"plan\":\"p\",\"seed\":1,\"sink\":0,\"threads\":1,"         \
     "\"window\":21}"
 
-/* Session "s0" of a run on the CPU. All its strings are literals, so there is nothing to free. */
+/* Returns the session "s0" of a run on the CPU. All its strings are literals, so there is nothing
+ * to free. */
 static inline struct kvr_session example_session(void)
 {
     return (struct kvr_session){ .id = "s0",
@@ -38,8 +39,8 @@ static inline struct kvr_session example_session(void)
                                  .driver = "none: cpu" };
 }
 
-/* A cell with outcome `o` that is its own baseline; it is marked as measured if `o` is OK. The row
- * stores the pointers `key` and `session`, so both strings must outlive it. */
+/* Returns a cell with outcome `o` that is its own baseline. The cell is marked as measured if `o`
+ * is OK. The row stores the pointers `key` and `session`, so both strings must outlive it. */
 static inline struct kvr_row example_row(const char *key, const char *session, enum kvr_outcome o)
 {
     return (struct kvr_row){ .key = key,

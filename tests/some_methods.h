@@ -1,11 +1,12 @@
 /* some_methods.h - a representative subset of methods, for test loops that would take too long over
  * all methods.
  *
- * A method belongs to the subset if one of its readings (versions) has a part that no method before
- * it in methods.def has. Parts are codec stages, code widths, named option values (scale=block),
- * rules for tiers, retention policies, and feature reuse by the sampler. A new part is therefore
- * tested without a change to this file. A method that differs only in group size or threshold is
- * left out. tests/methods/test_registry.c checks the subset. */
+ * A method belongs to the subset if one of its versions (NAME, NAME@study) has a part that no
+ * method before it in methods.def has. Parts are codec stages, code widths (bits=4), option values
+ * that are words (scale=block), rules that assign tiers, retention policies, and the sampler's
+ * reuse of features between denoising steps. A new part is therefore tested without a change to
+ * this file. A method that differs only in group size or threshold is left out.
+ * tests/methods/test_registry.c checks the subset. */
 #ifndef KVR_TESTS_SOME_METHODS_H
 #define KVR_TESTS_SOME_METHODS_H
 
@@ -25,8 +26,8 @@ struct method_parts {
     int n;
 };
 
-/* Adds a part to `all`, for example the option `what` = "bits=4" of the stage `of` = "sym". Returns
- * true if the part is new. */
+/* Adds a part of a method to the set `all`, for example the option `what` = "bits=4" of the stage
+ * `of` = "sym". Returns true if the set did not contain the part. */
 static inline bool method_parts_add(struct method_parts *all, const char *what, const char *of)
 {
     char part[METHOD_PART];
@@ -40,9 +41,9 @@ static inline bool method_parts_add(struct method_parts *all, const char *what, 
     return true;
 }
 
-/* Adds the stages and options named in a codec's canonical text. Returns true if one was new. For
- * example, "hadamard | sym(bits=4,group=16)" adds the stages hadamard and sym, and the option
- * bits=4 of sym. */
+/* Adds the stages and options in a codec's canonical text to the set `all`. Returns true if the set
+ * did not contain one of them. For example, "hadamard | sym(bits=4,group=16)" adds the stages
+ * hadamard and sym, and the option bits=4 of sym. */
 static inline bool method_parts_of_codec(struct method_parts *all, const struct kvr_codec *c)
 {
     char text[sizeof c->text], *at, *rest = text;
@@ -63,7 +64,8 @@ static inline bool method_parts_of_codec(struct method_parts *all, const struct 
     return news;
 }
 
-/* Adds the parts of the opened method p to `all`. Returns true if one of them was new. */
+/* Adds all parts of method p (codec stages, tiers, retention, feature reuse) to the set `all`.
+ * Returns true if the set did not contain one of them. */
 static inline bool method_parts_of(struct method_parts *all, const struct kvr_scheme *p)
 {
     bool news = false;

@@ -9,7 +9,8 @@ struct tiny_size {
     int patch_h, patch_w, height, width, frames;
     int words;         /* number of words in the vocabulary; 0: no vocabulary */
     const char *steps; /* timesteps of the denoising schedule, a JSON list; NULL: [1000, 500] */
-    /* further keys of config.json, such as ", \"prediction\": \"x0\""; NULL: none */
+    /* text to insert into config.json with additional keys, such as ", \"prediction\": \"x0\"";
+     * NULL: none */
     const char *keys;
 };
 
@@ -21,7 +22,7 @@ struct tiny_fault {
     const char *twice;    /* name of a tensor to write once more, with the prefix "model." */
     const char *prefix;   /* prefix of every tensor name */
     const char *nan;      /* name of a tensor whose last element is NaN */
-    enum kvr_dtype dtype; /* type of all weights; 0 is F32 */
+    enum kvr_dtype dtype; /* data type of all weights; F32 if the field is zero-initialized */
     const char *file;     /* name of the weight file; NULL: dit.safetensors */
 };
 
@@ -32,7 +33,8 @@ void tiny_model_remove(const char *dir);
 
 /* Replaces the config.json in `dir` with `text`. */
 void tiny_model_config(const char *dir, const char *text);
-/* The text of the config.json that tiny_model_make() writes for `s`; free() it. */
+/* Returns the text of the config.json that tiny_model_make() writes for a model of size `s`. The
+ * caller frees the text. */
 char *tiny_model_config_text(const struct tiny_size *s);
 
 #endif

@@ -6,9 +6,9 @@
  * When a chunk is stored, every token gets a score, either for all heads together or for one head.
  * A score function receives the stored tokens, oldest first, and then those of the new chunk. A
  * score function may keep `memory` floats per token between chunks. Keys of older chunks are
- * already quantized. A score that needs exact keys must therefore compute its data about a key
- * while the key's chunk is new. A score that requests `all_keys` receives all
- * keys, those of older chunks decoded. */
+ * already quantized. A score that needs exact keys must therefore compute what it needs from a key
+ * while the key's chunk is new, and keep the result in `memory`. A score that requests `all_keys`
+ * receives all keys, those of older chunks decoded. */
 #ifndef KVR_METHODS_SCORES_SCORE_H
 #define KVR_METHODS_SCORES_SCORE_H
 
@@ -17,15 +17,16 @@
 enum { KVR_SCORE_MAX_MEMORY = 2 };
 
 /* Weight of a token's position in the score `redundancy`, for stored token i of n. In the formulas,
- * x = i / (n - 1), and `power` is that of struct kvr_score_opts. */
+ * x = i / (n - 1), and power is kvr_score_opts.power. */
 enum kvr_place_weight {
     KVR_PLACE_NONE,
     KVR_PLACE_FIRST,       /* the tokens of the first chunk are evicted before all others */
-    KVR_PLACE_EXPONENTIAL, /* the weight is .1 + .9 (1 - e^-2x) / (1 - e^-2) */
-    KVR_PLACE_POLYNOMIAL,  /* the weight is .1 + .9 x^power */
-    KVR_PLACE_CONVEX,      /* the weight is 2 (1 - (1 - x)^power) */
-    KVR_PLACE_GAUSSIAN,    /* the weight is .1 + .9 g. Here g is e^(-i^2 / (2 sigma^2)) with
-                            * sigma = n / 4, mapped linearly to [0, 1] over all i */
+    KVR_PLACE_EXPONENTIAL, /* the weight is .1 + .9 (1 - e^(-2x)) / (1 - e^-2), with x as above */
+    KVR_PLACE_POLYNOMIAL,  /* the weight is .1 + .9 x^power, with x and power as above */
+    KVR_PLACE_CONVEX,      /* the weight is 2 (1 - (1 - x)^power), with x and power as above */
+    KVR_PLACE_GAUSSIAN,    /* the weight is .1 + .9 g, where g is the Gaussian e^(-i^2 / (2
+                            * sigma^2)) with sigma = n / 4, rescaled so that its minimum over i is 0
+                            * and its maximum is 1 */
 };
 
 struct kvr_score_opts {
@@ -46,7 +47,8 @@ struct kvr_score_job {
     int64_t n, first_new; /* n: number of tokens to score; indices from first_new on are tokens of
                            * the new chunk */
     const int32_t *token; /* [n] ascending */
-    float *memory;        /* [n][memory] floats kept per token; 0 for new tokens */
+    float *memory;        /* [n][kvr_score.memory] floats that the score function keeps for each
+                           * token until the next chunk; initially 0 for tokens of the new chunk */
     float *score;         /* [n] */
     float *work;          /* scratch memory, n + D (D + 1) floats */
     const struct kvr_salience_head *head; /* NULL unless requested */
@@ -54,8 +56,9 @@ struct kvr_score_job {
 
 struct kvr_score {
     const char *name, *title;
-    int memory;          /* number of floats that the score stores per token, for each head or group
-                          * of heads that are scored together */
+    int memory;          /* number of floats that the score function keeps per token from chunk to
+                          * chunk (kvr_score_job.memory), for each head or group of heads that are
+                          * scored together */
     bool columns;        /* reads ctx->columns */
     bool keys, all_keys; /* reads ctx->k, ctx->all_keys */
     bool all_values;     /* also reads ctx->all_values */
@@ -64,15 +67,17 @@ struct kvr_score {
     bool queries;        /* reads ctx->q */
     bool head;           /* the score is the prediction of the salience network (salience_head.h),
                           * whose inputs are ctx->q, ctx->k and ctx->v */
-    bool oracle_scores;  /* reads ctx->oracle_scores, from a complete earlier run */
+    bool oracle_scores;  /* reads ctx->oracle_scores, the salience of each token, measured in an
+                          * earlier rollout of the whole video */
     void (*rate)(const struct kvr_score_job *job);
 };
 
 extern const struct kvr_score *const kvr_scores[]; /* NULL-terminated */
 
-/* Attention that a token received: the sum of its softmax weights in ctx->columns, or the maximum
- * weight if `largest` is set, averaged over the heads that are scored together. If ctx->columns is
- * NULL, the result is 0. */
+/* Returns the attention that a token received from the new chunk's queries. This is the sum of its
+ * softmax weights over the queries, or their maximum if `largest` is set (struct kvr_columns),
+ * averaged over the heads that are scored together. Returns 0 if ctx->columns is NULL, because
+ * attention was not measured. */
 float kvr_column_of(const struct kvr_score_job *job, int64_t token, bool largest);
 /* Key [D] of a token of the new chunk, in head h. */
 const float *kvr_new_key(const struct kvr_score_job *job, int64_t token, int h);

@@ -17,13 +17,16 @@
  * stored bytes, about ten bytes per array.
  *
  * Either function may take a Context (host.py) as an additional last parameter: encode(k, v, ctx),
- * decode(data, state, shape, ctx). Attributes of a Context are layer, n_layers, heads, chunk,
- * frame, tokens_per_frame, frames_per_chunk, tokens, and positions (frame, row and column of each
- * token, for RoPE).
+ * decode(data, state, shape, ctx). A Context describes the tokens to encode or decode. Its
+ * attributes layer, heads, chunk and frame are indices; chunk and frame are those of the first
+ * token. The attribute tokens has the index of each token in the video, and positions its frame,
+ * row and column, for RoPE. The other attributes are n_layers, tokens_per_frame and
+ * frames_per_chunk.
  *
  * The file may also define NAME, FAMILY, PAPER, VERSION and OPTIONS, as in OPTIONS = dict(bits=(4,
- * 2, 8, "bits per code")). The functions encode and decode receive the options as keyword
- * arguments. Users set these options like those of built-in methods.
+ * 2, 8, "bits per code")), which gives the option's default, minimum, maximum and description. The
+ * functions encode and decode receive the options as keyword arguments. Users set these options
+ * like those of built-in methods.
  *
  * The functions encode and decode run in separate processes, so decode receives only what encode
  * returned. The cache stores exactly the returned bytes and calls decode for attention in every

@@ -7,8 +7,9 @@
  *
  * The process runs the script host.py, which is embedded in the program, until its socket is
  * closed. The interpreter is $KVREEL_PYTHON if set, else python3. If the process crashes, sends an
- * invalid reply or raises an exception, the request fails with the reason, and no further request
- * is sent. If the process hangs, the time limit of the run ends it. */
+ * invalid reply or raises an exception, the request fails and its error message gives the reason.
+ * Later requests fail without being sent. If the process hangs, the time limit of the run ends
+ * it. */
 #ifndef KVR_METHODS_SCRIPT_TALK_H
 #define KVR_METHODS_SCRIPT_TALK_H
 
@@ -28,31 +29,33 @@ struct kvr_talk {
 /* A request to the Python process with up to three parts, which are byte strings in memory of the
  * caller. The parts of an encode request are the options, the keys and the values. */
 struct kvr_message {
-    int64_t form; /* for a decode request: kvr_reply.form of the encode request that produced
-                   * the data */
+    int64_t form; /* for a decode request: kvr_reply.form of the reply that contained the encoded
+                   * data */
     struct kvr_block_shape shape;
     const void *part[KVR_TALK_PARTS];
     size_t n[KVR_TALK_PARTS];
 };
 
-/* A reply of the Python process, which has up to three parts (byte strings). The parts are received
- * into `own`, or into the memory at `exactly` if these pointers are not NULL. */
+/* A reply of the Python process, which has up to three parts (byte strings). Part i is stored at
+ * exactly[i], or in the buffer `own` if exactly[i] is NULL. */
 struct kvr_reply {
-    int64_t form;                     /* bit 0: the encoded data is a serialized Python structure;
-                                       * bit 1: the encoded state is one */
-    size_t most;                      /* limit of the total bytes in `own`; a longer reply fails */
+    int64_t form;                     /* bit 0: encode() returned a Python structure (tuple, list or
+                                       * dict) as `data`, which is serialized; bit 1: the same for
+                                       * `state` */
+    size_t most;                      /* maximum number of bytes in `own`; the request fails if the
+                                       * reply needs more */
     size_t n[KVR_TALK_PARTS];         /* number of bytes received for each part */
-    struct kvr_buf own;               /* all parts of the reply, concatenated; the caller frees
-                                       * this buffer */
-    void *exactly[KVR_TALK_PARTS];    /* memory that receives each part of the reply, or NULL to
-                                       * receive all parts into `own` */
-    size_t n_exactly[KVR_TALK_PARTS]; /* required number of bytes of each part, if stored at
-                                       * `exactly` */
+    struct kvr_buf own;               /* the parts i with exactly[i] NULL, concatenated; the caller
+                                       * frees this buffer */
+    void *exactly[KVR_TALK_PARTS];    /* memory that receives part i of the reply, or NULL to store
+                                       * part i in `own` */
+    size_t n_exactly[KVR_TALK_PARTS]; /* required size of part i in bytes, if exactly[i] is not
+                                       * NULL */
 };
 
-/* Starts the process that runs the Python file `path`. If `described` is not NULL, *described
- * becomes a JSON string with the method's name, options and other constants; the caller frees the
- * string. The function waits at most 60 s until the file is loaded. */
+/* Starts the process that runs the Python file `path`. If `described` is not NULL, the function
+ * sets *described to a JSON string with the method's name, options, paper and version, which the
+ * caller frees. The function waits at most 60 s for the process to load the file. */
 enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char *role,
                                char **described);
 /* Sends a request and receives the reply. Fails with KVR_EFORMAT if a part stored at

@@ -26,8 +26,8 @@ static inline double worst(const float *a, const float *b, size_t n)
     return w;
 }
 
-/* Returns the smallest head width that the method accepts: `least`, doubled until it fits, at
- * most 128 channels. */
+/* Returns a head width that the method accepts: the first of `least`, 2 * least, 4 * least, ...
+ * Fails the test if the method accepts none up to 128 channels. */
 static inline int head_dim_for(const char *spec, int n_heads, int least)
 {
     struct kvr_scheme *p;
@@ -41,8 +41,9 @@ static inline int head_dim_for(const char *spec, int n_heads, int least)
     return d;
 }
 
-/* Returns whether the method selects tokens for each head separately. Such a method has no dense
- * path. */
+/* Returns whether the method selects tokens for each head separately. Attention cannot read such a
+ * method's cache through a decoded copy of the visible tokens (KVR_PATH_DENSE), because each head
+ * keeps different tokens. */
 static inline bool keeps_by_head(const char *spec)
 {
     struct kvr_thin_needs needs;
@@ -54,7 +55,8 @@ static inline bool keeps_by_head(const char *spec)
     return needs.by_head;
 }
 
-/* Sets a random importance score for every token, the input that non-causal methods need. */
+/* Gives the cache random importance scores (salience) of all tokens. Non-causal methods need them
+ * as input. */
 static inline void set_random_salience(struct kvr_cache *c)
 {
     static float table[1 << 14];

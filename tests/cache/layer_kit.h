@@ -1,4 +1,5 @@
-/* layer_kit.h - a single cache layer for tests of its stored segments. */
+/* layer_kit.h - opens a single cache layer, stores tokens and decodes them, for tests of the
+ * layer's segments. */
 #ifndef KVR_TESTS_LAYER_KIT_H
 #define KVR_TESTS_LAYER_KIT_H
 
@@ -33,8 +34,9 @@ static inline void kit_close(struct kit *t)
     kvr_dev_close(&t->dev);
 }
 
-/* Commits n tokens of keys and values [all tokens, width], from token `at` on. Then decodes tokens
- * [0, at + n) to k and v, and sets held[i] to 1 if attention includes token i, else to 0. */
+/* Stores the keys and values of tokens [at, at + n). The arrays `keys` and `values` have the shape
+ * [all tokens, width]. Then decodes the stored keys and values of tokens [0, at + n) to k and v.
+ * Sets held[i] to 1 if attention uses token i, otherwise to 0. */
 static inline void kit_store(struct kit *t, const float *keys, const float *values, int width,
                              int64_t at, int n, float *k, float *v, uint8_t *held)
 {

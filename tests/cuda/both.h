@@ -1,7 +1,8 @@
-/* both.h - shared by tests of CUDA kernels: one stream, copies, guarded outputs.
+/* both.h - shared by tests of CUDA kernels: a stream, copies to and from device memory, and output
+ * buffers between guard bytes.
  *
  * On an emulated device, buffers have their exact size and every access is checked. On a GPU,
- * outputs lie between guard bytes. */
+ * output buffers lie between guard bytes, which reveal writes outside a buffer. */
 #ifndef KVR_TESTS_BOTH_H
 #define KVR_TESTS_BOTH_H
 
@@ -15,7 +16,8 @@ extern struct kvr_dev *both_dev;       /* CUDA device, opened by main() */
 void *both_in(const void *host, size_t n);
 /* Returns uninitialized device memory for n bytes of output. */
 void *both_out(size_t n);
-/* Returns device memory for n bytes of output, initialized from `host`. */
+/* Like both_out, for buffers that the kernel both reads and writes: they initially contain the n
+ * bytes at `host`. */
 void *both_inout(const void *host, size_t n);
 /* Synchronizes the stream, copies n bytes of output to the host and checks the guard bytes.
  * Fails the test on an error. */

@@ -1,11 +1,13 @@
 /* mma_reference.h - shared by the tests of attention on tensor cores: keys and values of a case,
  * attention in double precision, and error bounds.
  *
- * u = 2^-24 is the unit roundoff of F32. h = 2^-9 is half the unit roundoff of BF16, assuming that
- * rounding errors partly cancel in a sum. S is the largest sum of |q_d k_d| / sqrt(D) and C the
- * largest correction. B is the largest |log m - row bias|. Here m is the number of tokens that each
- * key represents, and the row bias is a term per query that is subtracted from its scores. The
- * symbol top is max |v|.
+ * The error bounds below use these symbols: u = 2^-24 is the unit roundoff of F32. h = 2^-9 is half
+ * the unit roundoff of BF16; the bounds assume that rounding errors partly cancel in a sum. Each of
+ * the following maxima is over all queries and keys of a case. S is the maximum of sum_d |q_d k_d|
+ * / sqrt(D), where d counts the D channels of a head. C is the maximum correction, a term that is
+ * subtracted from a score. Every key represents m tokens, which adds log m to its score, and each
+ * query's row bias is subtracted from its scores; B is the maximum of |log m - row bias|. The
+ * symbol `top` is the maximum of |v| over the elements of the values v.
  *
  *     score     The dot product and the correction each add D products in F32. Tensor cores may
  *               truncate, so each addition has an error of at most 4 u S or 4 u C. Scale, bias
@@ -17,10 +19,11 @@
  *     output    a quotient of two sums of n weights: at most
  *               top ((1 + h) exp(2 e + 16 u + 2 n u) - 1)
  *
- * These bounds hold against sums in double precision of q, k and v rounded to BF16, where k and v
- * are as the CPU decodes them. The CPU's attention does not round q, k and v. In a comparison with
- * the CPU, a score's bound is therefore larger by 2 h S and a correction's by 2 h C. The bound of
- * the output gets another factor 1 + h, for v. */
+ * These are bounds on the difference from attention in double precision, with q, k and v rounded to
+ * BF16 and with k and v as the CPU decodes them. The CPU's attention does not round q, k and v. In
+ * a comparison with the CPU, the bound of a score is therefore larger by 2 h S, and that of a
+ * correction by 2 h C. The rounding of v changes the factor (1 + h) in the bound of the output to
+ * (1 + h)^2. */
 #ifndef KVR_TESTS_MMA_REFERENCE_H
 #define KVR_TESTS_MMA_REFERENCE_H
 
@@ -34,7 +37,8 @@ static const double mma_u = 0x1p-24, mma_half = 0x1p-9;
 #define RAW NULL
 
 struct mma_case {
-    const char *k, *v; /* codecs of keys and of values, or RAW for rows of type `raw` */
+    const char *k, *v; /* codecs of the keys and of the values, or RAW if they are not encoded but
+                        * have the data type `raw` */
     enum kvr_dtype raw;
     struct kvr_attend_shape a;
     int64_t n_tok, t0, n;
@@ -43,12 +47,14 @@ struct mma_case {
                                         * outliers, NaN or infinity */
 };
 
-/* Keys or values of a case: original, decoded, and on the device. */
+/* The keys or the values of a case: original, encoded and decoded on the host, and encoded on the
+ * device. */
 struct mma_held {
     struct kvr_codec *codec;
     struct kvr_packed packed, on_device;
-    float *x, *read; /* [n_tok,H,D] x: original values; read: decoded from `packed` or `raw` */
-    void *raw;       /* BF16 or F32 rows on the host */
+    float *x, *read; /* [n_tok,H,D]; `x` has the original elements, and `read` has those decoded
+                      * from `packed` or `raw` */
+    void *raw;       /* without a codec: the elements in BF16 or F32 [n_tok,H,D], on the host */
     struct kvr_attend_mma_source source;
 };
 
@@ -58,8 +64,8 @@ void mma_release(struct mma_held *h);
 
 /* Returns an uninitialized softmax state on the device. */
 struct kvr_attend_state mma_state(const struct kvr_attend_shape *a);
-/* Returns the arguments of an attention call that neither initializes nor normalizes the softmax
- * state, because kvr_attend_begin_cuda and kvr_attend_finish_cuda do. */
+/* Returns the arguments of an attention call between kvr_attend_begin_cuda, which initializes the
+ * softmax state, and kvr_attend_finish_cuda, which normalizes the output. */
 struct kvr_attend_io mma_between(const float *q, const struct kvr_attend_state *st);
 
 static inline double to_bf16(float x)
@@ -67,31 +73,33 @@ static inline double to_bf16(float x)
     return (double)kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Terms S, C, B and top of the error bounds (see the top of this file). */
+/* The terms S, C, B and top of the error bounds, which the header comment of this file defines. */
 struct mma_sizes {
     double S, C, B, top;
 };
 
 /* Computes attention of one query of one head in double precision, with q, k and v rounded to BF16.
- * Raises each term of *z to this query's value if that is larger. */
+ * Updates the maxima in *z with the terms of this query. */
 void mma_one_query(const struct mma_case *c, const float *q, double bias, const float *k,
                    const float *v, const float *s2, int h, double *out, double *lse,
                    struct mma_sizes *z);
-/* Returns a bound on the error of a score relative to attention in double precision, or to the
- * CPU's attention if `cpu` is set. */
+/* Returns the largest allowed difference between a kernel's score and the score of mma_one_query,
+ * or of the CPU's attention if `cpu` is set. */
 double mma_score_bound(const struct mma_case *c, const struct mma_sizes *z, bool cpu);
-/* Like mma_score_bound, but for the error of an output element. */
+/* Like mma_score_bound, but for an element of the attention output. */
 double mma_bound(const struct mma_case *c, const struct mma_sizes *z, bool cpu);
 /* Fails unless |want - got| <= tol; NaN matches NaN. */
 void mma_within(const double *want, const float *got, int64_t n, double tol, const char *what);
 /* Fails unless the bits of want and got are equal. NaN matches NaN. */
 void mma_same_bits(const float *want, const float *got, int64_t n, const char *what);
 
-/* Returns whether attend_wgmma.cu runs here: on sm_90 and on the emulated device. */
+/* Returns whether the kernels of attend_wgmma.cu can run on this device: on sm_90 and on the
+ * emulated device. */
 bool mma_lists_here(void);
 
-/* How mma_by_kernel launches attention over a list of spans: by one kvr_attend_mma_cuda call per
- * span, or by one call of kvr_attend_list_cuda (attend_wgmma.cu) or kvr_attend_rows_cuda. */
+/* Kernel by which mma_by_kernel computes attention over a list of spans (ranges of tokens): one
+ * call of kvr_attend_mma_cuda per span, or one call of kvr_attend_list_cuda (attend_wgmma.cu) or
+ * kvr_attend_rows_cuda for the whole list. */
 enum { BY_SPAN, BY_LIST, BY_ROWS };
 
 void mma_by_kernel(const struct kvr_attend_shape *a, int how, const struct kvr_attend_io *io,

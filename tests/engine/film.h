@@ -10,7 +10,7 @@
 #include "harness/core/safetensors.h"
 #include "harness/engine/vae/decoder.h"
 
-/* `n` decoded frames [n, height, width, 3], n_frame floats each. */
+/* The `n` frames decoded so far, y [n, height, width, 3], with n_frame floats per frame. */
 struct film {
     int n;
     int64_t n_frame;
@@ -41,8 +41,8 @@ static inline const float *film_latent(const struct kvr_tensor *z, int i)
     return (const float *)z->data + i * 16 * z->shape[2] * z->shape[3];
 }
 
-/* Returns the relative L2 distance of the film from scale * want + shift. The shape of `want` is
- * [n, 3, h, w]. */
+/* Returns the L2 norm of the film minus (scale * want + shift), divided by the L2 norm of scale *
+ * want + shift. The shape of `want` is [n, 3, h, w]. */
 static inline double film_apart(const struct film *f, const struct kvr_tensor *want, double scale,
                                 double shift)
 {

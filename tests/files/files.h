@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Returns the file's bytes and sets *n to their number; NULL if the file cannot be read. free() the
- * result. */
+/* Returns the contents of a file and sets *n to its size in bytes. Returns NULL if the file cannot
+ * be opened. The caller frees the result. */
 static inline unsigned char *read_file(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");

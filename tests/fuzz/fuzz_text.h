@@ -1,4 +1,5 @@
-/* fuzz_text.h - passes the bytes of a fuzz input as a text or as an in-memory file. */
+/* fuzz_text.h - turns the bytes of a fuzz input into a string or an in-memory file, for parsers
+ * that need one. */
 #ifndef KVR_TESTS_FUZZ_TEXT_H
 #define KVR_TESTS_FUZZ_TEXT_H
 
@@ -9,7 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A copy of the bytes in a block of exactly n + 1 bytes, terminated; free() it. */
+/* Returns a copy of the n bytes with a terminating 0. The allocation has exactly n + 1 bytes, so
+ * that a sanitizer reports reads past the end. The caller frees it. */
 static inline char *fuzz_text(const uint8_t *bytes, size_t n)
 {
     char *text = malloc(n + 1);

@@ -213,7 +213,8 @@ static inline double squared_error(const float *a, const float *b, size_t n)
 }
 
 /* Encodes x as keys with the codec that `text` describes, and decodes the result to y. Returns the
- * number of entries, such as outliers, that the first stage stores. */
+ * number of entries that the codec's first stage stores, such as outliers, if that number depends
+ * on the data, otherwise 0. */
 static inline int64_t there_and_back(const char *text, const struct kvr_block_shape *shape,
                                      const float *x, float *y)
 {
@@ -274,7 +275,7 @@ static inline int n_stage_pipelines(void)
     return n;
 }
 
-/* Sets group sizes that fit heads of 32 channels and the blocks of these tests. */
+/* If the codec's group size does not fit heads of 32 channels, sets it to 32. */
 static inline void fit_groups(struct kvr_codec *c)
 {
     int n;

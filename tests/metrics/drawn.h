@@ -25,7 +25,7 @@ static inline float mix(uint32_t i, uint32_t seed)
 }
 
 /* Returns an F32 tensor with elements (mix(i, seed) - offset) * scale, where i is the element's
- * index. The caller frees the tensor's data. */
+ * index and mix() gives pseudorandom numbers in [0, 1). The caller frees the tensor's data. */
 static inline struct kvr_st_item drawn(const char *name, int n_dims, const int64_t *shape,
                                        uint32_t seed, float offset, float scale)
 {

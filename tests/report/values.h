@@ -42,7 +42,8 @@ static inline void remove_store(const char *path)
     }
 }
 
-/* Stores two cells of BF16, two of RTN_INT4, and one of RTN_INT2 that timed out. */
+/* Creates a database with five cells: two of the method BF16, two of RTN_INT4, and one of RTN_INT2,
+ * whose outcome is a timeout. */
 static inline void fill_store(const char *path)
 {
     static const struct {

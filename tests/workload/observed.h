@@ -7,8 +7,9 @@
 
 #include "harness/cache/cache.h"
 
-/* Fills the keys and values [T,H,D] of a chunk in one layer. Pass 0 is a denoising pass, pass 1 the
- * clean pass. */
+/* A function that writes the keys k and values v [T,H,D] of one chunk and layer. Pass 0 is a
+ * denoising pass, and pass 1 is the clean pass, after which the cache keeps the chunk's keys and
+ * values. */
 typedef void draw_chunk_fn(int chunk, int pass, int layer, float *k, float *v);
 
 static inline void observe_rollout(const struct kvr_cache_shape *shape, int n_chunks,
@@ -17,7 +18,8 @@ static inline void observe_rollout(const struct kvr_cache_shape *shape, int n_ch
     const int n_frames = shape->frames_per_chunk;
     const size_t n =
         (size_t)(n_frames * shape->tokens_per_frame * shape->n_heads * shape->head_dim);
-    float *x = calloc(4 * n, sizeof *x); /* keys, values, queries, output */
+    float *x = calloc(4 * n, sizeof *x); /* four arrays [T,H,D]: keys, values, queries and attention
+                                          * output */
     struct kvr_scheme *scheme;
     struct kvr_cache *cache;
     struct kvr_dev *dev;

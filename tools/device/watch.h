@@ -1,5 +1,5 @@
-/* watch.h - skips named measurements and limits their time, by environment variables that
- * tools/device/run.sh sets:
+/* watch.h - lets benchmark programs skip measurements by name and limits the time of each
+ * measurement. tools/device/run.sh sets the environment variables:
  *
  *     KVR_BENCH_SKIP      names of the measurements to skip, one per line
  *     KVR_BENCH_LIMIT_S   time limit of each measurement in seconds: prints "> NAME" on stderr before

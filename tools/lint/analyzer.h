@@ -1,7 +1,9 @@
-/* analyzer.h - contracts for clang --analyze, which sees one source at a time (tools/lint/lint.sh, -include).
+/* analyzer.h - tells clang --analyze what functions in other source files do (tools/lint/lint.sh passes it by
+ * -include).
  *
- * Each macro states what the header of a function promises. The function's definition writes the name in
- * parentheses, so that the macro does not replace it. */
+ * The analyzer sees one source file at a time. Each macro wraps the calls of a function and states what the
+ * function's header promises. The function's definition writes its name in parentheses, `(kvr_fail)(...)`, so
+ * that the macro is not expanded there. */
 #ifndef KVR_LINT_ANALYZER_H
 #define KVR_LINT_ANALYZER_H
 

@@ -48,7 +48,8 @@ typedef struct {
     int n_failed;
 } SRunner;
 
-/* Jump target and message of a failure; one instance per program. */
+/* Target of the longjmp() by which a failed check ends, and the failure's message. The file that defines
+ * SHIM_MAIN defines both variables. */
 extern jmp_buf shim_back;
 extern char shim_message[512];
 
