@@ -1,5 +1,5 @@
-/* eager.h - executes the stages of a codec as a tensor library does, with one launch per operation
- * of the formula.
+/* eager.h - executes the stages of a codec as a tensor library does, with one kernel launch per
+ * arithmetic operation.
  *
  *     KVR_TRY(kvr_eager_check(codec));
  *     kvr_eager_encode(&job, x, scratch, data);          scratch: kvr_eager_floats()
@@ -22,7 +22,7 @@
  * fewer launches here than in PyTorch: the conversion of scales to FP16, and a butterfly stage of
  * the Walsh-Hadamard transform. PyTorch computes the butterfly stage as two sums and a
  * concatenation. The measured time is therefore a lower bound of PyTorch's time. Codes are packed.
- * The stored bytes and the decoded values equal those of the stage's own functions. */
+ * The stored bytes and the decoded values are the same as without `launches=eager`. */
 #ifndef KVR_METHODS_EAGER_H
 #define KVR_METHODS_EAGER_H
 
@@ -32,12 +32,13 @@
 extern "C" {
 #endif
 
-/* Accepts only the codec of a study reading (NAME@study) whose pipeline is `raw`, `sym` or `asym`,
- * the latter two with or without `hadamard`. For any other codec, the function fails with
- * KVR_EUNSUPPORTED. */
+/* Accepts only the codec of a method as the 33-method study implemented it (NAME@study). Its
+ * pipeline must be `raw`, `sym` or `asym`, the latter two with or without `hadamard`. For any other
+ * codec, the function fails with KVR_EUNSUPPORTED. */
 enum kvr_status kvr_eager_check(const struct kvr_codec *c);
 
-/* Whether this stage is executed operation by operation; other stages use their own functions. */
+/* Returns whether kvr_eager_encode and kvr_eager_decode execute this stage; other stages run as
+ * without `launches=eager`. */
 bool kvr_eager_grid(const struct kvr_stage_job *job);
 
 /* Number of floats of scratch memory that kvr_eager_encode needs, or 0 for a stage that is not

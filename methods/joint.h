@@ -24,12 +24,14 @@ struct kvr_joint {
     void (*close)(struct kvr_joint *j); /* frees j and all that it owns, except `values` */
 };
 
-/* Decodes keys and values into j->values, even if they are already decoded. A NULL j has no effect.
- * Fails with KVR_ENAN if a decoded value is not finite. */
+/* Decodes keys and values into j->values, even if they are already decoded. If j is NULL, the
+ * function does nothing and returns KVR_OK. Fails with KVR_ENAN if a decoded value is not
+ * finite. */
 enum kvr_status kvr_joint_read(struct kvr_joint *j);
 /* Frees the decoded values. */
 void kvr_joint_drop(struct kvr_joint *j);
-/* Releases one owner's reference. */
+/* Releases one block's reference and sets *j to NULL; the last release frees the struct and the
+ * decoded values. */
 void kvr_joint_release(struct kvr_joint **j);
 
 #ifdef __cplusplus

@@ -23,19 +23,20 @@ enum kvr_eager_op {
     KVR_EAGER_CLAMP, /* clamps to [a, b]; if a is 0, -0 becomes +0 */
     KVR_EAGER_ADD,
     KVR_EAGER_SUB,
-    KVR_EAGER_MUL, /* 0 is +0 */
+    KVR_EAGER_MUL, /* a zero product is stored as +0 */
     KVR_EAGER_DIV,
 };
 
-/* Tokens [t0, t0 + n) and channels [c0, c0 + width) of a tensor [T, channels]. The tensor is
- * divided into quantization groups of `group` elements along `axis` (enum kvr_group_axis). */
+/* Describes a part of a tensor [T, channels]: tokens [t0, t0 + n) and channels [c0, c0 + width).
+ * The tensor is divided into quantization groups of `group` elements along `axis` (enum
+ * kvr_group_axis). */
 struct kvr_eager_part {
     int64_t t0, n, c0, width, channels;
     int axis, group;
 };
 
-/* Describes a vector of n elements with one quantization group per element. With it, the function
- * `zip` below combines two vectors element by element. */
+/* Describes a vector of n elements with one quantization group per element. With this description,
+ * the function `zip` below combines two vectors element by element. */
 static inline struct kvr_eager_part kvr_eager_each(int64_t n)
 {
     struct kvr_eager_part p;
@@ -59,7 +60,7 @@ struct kvr_eager_ops {
     void (*zip_half)(struct kvr_dev *dev, enum kvr_eager_op op, const struct kvr_eager_part *p,
                      bool bf16, const float *x, const kvr_f16 *g, float *out);
     /* Computes the smallest element of each group, or the largest element if `most` is set. The
-     * result is NaN if an element of the group is not finite. */
+     * result of a group with a non-finite element is NaN. */
     void (*reduce)(struct kvr_dev *dev, bool most, const struct kvr_eager_part *p, int64_t n_groups,
                    const float *x, float *out);
     /* Copies n elements, then appends zeros up to `all` elements. */

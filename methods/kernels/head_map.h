@@ -11,8 +11,8 @@
 
 #include "methods/policy.h"
 
-/* Values of the option `map` other than a path. With "online", the method determines the classes
- * while it runs. With "labels", it uses the classes that the method's authors published. */
+/* Values of the option `map` with which no file is read. With "online", the method determines the
+ * classes while it runs. With "labels", it uses the classes that the method's authors published. */
 #define KVR_HEAD_MAP_ONLINE "online"
 #define KVR_HEAD_MAP_PUBLISHED "labels"
 

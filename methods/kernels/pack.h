@@ -1,9 +1,9 @@
 /* pack.h - packs codes of b bits into bytes, b = 1..8, and unpacks them.
  *
- * The codes [T,C], of one byte each, are split into bit planes. The number b is a sum of different
- * powers of two f, and every f has a plane of f-bit fields, the largest f first. For b = 3, a plane
- * of 2-bit fields is followed by a plane of 1-bit fields. In a plane of f-bit fields, a byte has
- * the fields of 8/f tokens of one channel:
+ * The codes [T,C], of one byte each, are split into bit planes. The code width b is a sum of
+ * distinct powers of two f, and every f has a plane of f-bit fields, the largest f first. For b =
+ * 3, a plane of 2-bit fields is followed by a plane of 1-bit fields. In a plane of f-bit fields, a
+ * byte has the fields of 8/f tokens of one channel:
  *
  *     row r, channel c:   bit 0                          bit 7
  *                         | t = r*8/f | r*8/f + 1 | ...      |

@@ -13,25 +13,26 @@
 extern "C" {
 #endif
 
-/* The frames of k and v [n_tok,H,D], with S = tokens_per_frame tokens per frame. The first `skip`
- * tokens of the first frame are missing, so frame i consists of the existing tokens among i*S -
- * skip to (i+1)*S - skip - 1. */
+/* Describes how arrays k and v [n_tok,H,D] are divided into frames of S = tokens_per_frame tokens.
+ * The first `skip` tokens of the first frame are missing, so frame i consists of the existing
+ * tokens among i*S - skip to (i+1)*S - skip - 1. */
 struct kvr_frames_of {
     int64_t n_tok, skip;
     int tokens_per_frame, n_heads, head_dim;
 };
 
-/* Computes kvr_frame_summary of every frame and head: summary [frames, H]. */
+/* Computes summary [frames,H], mean |K| + mean |V| of every frame and head, as kvr_frame_summary
+ * does. */
 void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f, const float *k,
                             const float *v, float *summary);
-/* Computes, for every token position i of a frame, the variance over frames of the mean of |v| over
- * channels (methods/tiers/spatial.c). The input is v [n_frames * positions, channels], and the
- * output is rank[i] = { variance, i }. */
+/* Let a[f][i] be the mean of |v| over channels at token position i of frame f. The function
+ * computes the variance of a[f][i] over all frames f (methods/tiers/spatial.c). The input is v
+ * [n_frames * positions, channels], and the output is rank[i] = { variance, i } for every i. */
 void kvr_position_variance_cuda(struct kvr_stream *s, const float *v, int64_t n_frames,
                                 int64_t positions, int64_t channels, struct kvr_ranked *rank);
-/* Writes the items to `sorted` in the order of kvr_topk (descending score). The field `index` of
- * all items must be distinct. The function compares all n^2 pairs of items, which is fast enough
- * for the positions of one frame, but not for all tokens of the cache. */
+/* Sorts n items by descending score, as kvr_topk does, and writes them to `sorted`. The values of
+ * the field `index` must be distinct. The function compares all n^2 pairs of items, which is fast
+ * enough for the positions of one frame, but not for all tokens of the cache. */
 void kvr_topk_cuda(struct kvr_stream *s, const struct kvr_ranked *item, int64_t n,
                    struct kvr_ranked *sorted);
 

@@ -1,22 +1,23 @@
-/* quotient.h - correctly rounded y / s by three multiplications (two of them fused), for a divisor
- * s that many y share.
+/* quotient.h - correctly rounded y / s by a multiplication and two fused multiply-adds, for a
+ * divisor s that many y share.
  *
  *     inv = 1 / s;                      once, rounded to nearest
  *     q = kvr_quotient(y, s, inv);      for each y
  *
- * The first approximation q0 = y inv is within 3 ulp of y / s. The remainder e = y - q0 s is a
- * multiple of ulp(q0) ulp(s) and below 8 s ulp(q0), so it has at most 3 significand bits more than
- * s. If s has at most 21 significand bits, fmaf therefore computes e exactly. Before rounding, q0 +
- * e inv differs from y / s by e times the error of inv, which is at most 3 * 2^-24 ulp(q0). If s
- * has p significand bits, y / s is at least 2^-(p+1) ulp away from every midpoint between two
- * adjacent floats. The result is therefore correctly rounded if s is an FP16 number (11 bits), a
- * BF16 number (8 bits) or a small integer. For the divisor sqrt(D) of the Walsh-Hadamard transform,
- * which has 24 significand bits, tests/methods/test_quotient.c checks every y.
+ * The first approximation q0 = y * inv is within 3 ulp of y / s. The remainder e = y - q0 * s is a
+ * multiple of ulp(q0) * ulp(s), and |e| is below 8 * |s| * ulp(q0), so e has at most 3 significand
+ * bits more than s. If s has at most 21 significand bits, fmaf therefore computes e exactly. The
+ * result is q0 + e * inv. Before rounding, this sum differs from y / s by e times the error of inv,
+ * a product of at most 3 * 2^-24 * ulp(q0). If s has p significand bits, y / s is at least 2^-(p+1)
+ * ulp away from every midpoint between two adjacent floats. The result is therefore correctly
+ * rounded if s is an FP16 number (11 bits), a BF16 number (8 bits) or a small integer. The divisor
+ * sqrt(D) of the Walsh-Hadamard transform can have 24 significand bits; for D = 2, 8, 32, 128 and
+ * 512, tests/methods/test_quotient.c checks every significand of y.
  *
- * The magnitude of y must be 0, or at least 2^-100 and so small that y inv is finite. For a smaller
- * |y|, the result may differ from the rounded y / s by one ulp of a denormal number, 2^-149. It is
- * 0 if and only if y / s rounds to 0. For an infinite y, for NaN, and for y = -0 with a positive s,
- * the result equals that of a division. */
+ * The magnitude of y must be 0, or at least 2^-100 and so small that y * inv is finite. For a
+ * smaller |y|, the result may differ from the rounded y / s by one ulp of a denormal number,
+ * 2^-149. The result is 0 if and only if y / s rounds to 0. For an infinite y, for NaN, and for y =
+ * -0 with a positive s, the result equals that of a division. */
 #ifndef KVR_METHODS_QUOTIENT_H
 #define KVR_METHODS_QUOTIENT_H
 
@@ -32,8 +33,8 @@
 KVR_QUOTIENT kvr_quotient(float y, float s, float inv)
 {
     const float q = y * inv,
-                over = fmaf(q, s, -y); /* +0 if the quotient q is exact; if s > 0, fmaf(+0, -inv,
-                                        * -0) is -0, so q = -0 keeps its sign */
+                over = fmaf(q, s, -y); /* remainder -e, which is +0 if q is exact; if s > 0, q = -0
+                                        * then keeps its sign, because fmaf(+0, -inv, -0) is -0 */
 
     return fabsf(over) < INFINITY ? fmaf(over, -inv, q) : q; /* `over` is NaN if y is not finite */
 }
@@ -46,9 +47,10 @@ KVR_QUOTIENT kvr_quotient_finite(float y, float s, float inv)
     return fmaf(fmaf(q, s, -y), -inv, q);
 }
 
-/* Like kvr_quotient, for any s such that s and inv are normal numbers. The first correction leaves
- * an error below one ulp, and the second one rounds correctly (Markstein 1990). Quotients of 1e38
- * and more may be off by a few ulp, and the sign of a zero is arbitrary. */
+/* Like kvr_quotient, for any s such that s and inv are normal numbers. The function corrects y *
+ * inv twice: the first correction leaves an error below one ulp, and the second one rounds
+ * correctly (Markstein 1990). Quotients of 1e38 and more may be off by a few ulp, and the sign of a
+ * zero is arbitrary. */
 KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
 {
     const float first = y * inv, q = fmaf(fmaf(first, s, -y), -inv, first);
@@ -57,8 +59,8 @@ KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
 }
 
 /* Refines `near`, an approximation of 1 / s within 4 ulp, to 1 / s rounded to nearest, for an s of
- * at most 11 significand bits. The remainder e = 1 - s * near has 13 significand bits, so fmaf
- * computes it exactly. The sum near + e * near differs from 1 / s by e^2 / s. For every s,
+ * at most 11 significand bits. The remainder e = 1 - s * near has at most 13 significand bits, so
+ * fmaf computes it exactly. The sum near + e * near differs from 1 / s by e^2 / s. For every s,
  * tests/methods/test_quotient.c checks that this error does not change the rounding. */
 KVR_QUOTIENT kvr_inverse_refine(float near, float s)
 {
@@ -70,8 +72,8 @@ KVR_QUOTIENT kvr_inverse_refine(float near, float s)
 KVR_QUOTIENT kvr_inverse(float s)
 {
 #ifdef KVR_EMULATED
-    const float near = 1 / s * (1 + 0x1p-22f); /* deviates from 1 / s by the maximum error of the
-                                                * device's approximate reciprocal */
+    const float near = 1 / s * (1 + 0x1p-22f); /* 1 / s, increased by the maximum relative error of
+                                                * the device's approximate reciprocal */
 #else
     float near;
 

@@ -5,9 +5,9 @@
  * `values` and `indices`. Finally, kvr_outliers_take_cuda stores the outliers in these arrays and,
  * unless the rule's field `left` is KVR_LEFT_KEEP, replaces the outliers in x.
  *
- * The results are bit-identical to the CPU's: counts are integers, and sigma is computed from the
- * same partial sums in the same order. All arrays and the buffer `work` are in device memory, and x
- * is 16-byte aligned. */
+ * The results are bit-identical to the CPU's: counts are integers, and the standard deviation is
+ * computed from the same partial sums in the same order. All arrays and the buffer `work` are in
+ * device memory, and x is 16-byte aligned. */
 #ifndef KVR_METHODS_OUTLIERS_CUDA_H
 #define KVR_METHODS_OUTLIERS_CUDA_H
 
@@ -22,10 +22,11 @@ enum kvr_outliers_left { KVR_LEFT_FILL, KVR_LEFT_CLAMP, KVR_LEFT_KEEP };
 
 struct kvr_outliers_rule {
     double sigma;        /* outlier threshold, in standard deviations of the block */
-    int64_t most;        /* maximum number of outliers stored per block; the largest are kept */
+    int64_t most;        /* maximum number of outliers stored per block; those of largest magnitude
+                          * are kept */
     int64_t n, channels; /* number of elements (at most INT32_MAX), and number of channels H*D */
     /* number of zeros that pad the block to a multiple of 16 tokens before the standard deviation
-     * is computed; 0 except in some methods named NAME@study */
+     * is computed; 0 except in some methods as the 33-method study implemented them */
     int64_t padded;
     enum kvr_outliers_left left;
     bool study;
@@ -42,8 +43,8 @@ void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
 /* Stores the outliers' values [n_exact] and ascending indices [n_exact]. The function then replaces
  * the outliers in x, depending on r->left. KVR_LEFT_FILL replaces an outlier by the nearest earlier
  * value in its channel that is not an outlier. If all earlier values are outliers, the replacement
- * is the nearest later one that is not, or 0 if there is none. KVR_LEFT_CLAMP uses the outlier
- * bound (r->sigma standard deviations) with the outlier's sign. */
+ * is the nearest later one that is not, or 0 if there is none. KVR_LEFT_CLAMP replaces an outlier
+ * by r->sigma times the block's standard deviation, with the outlier's sign. */
 void kvr_outliers_take_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, float *x,
                             const void *work, int64_t n_exact, kvr_f16 *values, int32_t *indices);
 /* Restores the outliers in out [n,nh,D], which contains tokens [t0, t0 + n) of heads [h0, h0 +

@@ -1,18 +1,20 @@
 /* packkv.h - format and decoder of the stage `packkv`, shared by CPU and CUDA.
  *
- * A token x over all heads is quantized with every operation rounded to FP16:
+ * The stage quantizes the elements x of a token, over all heads, with every operation rounded to
+ * FP16. The bits b and the factor rel are options, and rne rounds to the nearest integer, ties to
+ * even:
  *
  *     s = (max x - min x) rel    z = rne(min x / s)    q = clamp(rne(x / s) - z, 0, 2^b - 1)
  *     x^ = (q + z) s
  *
  * The scale s is at least max |x| / 1024, so that FP16 can represent the integer z.
  *
- * Tokens are quantized 64 at a time, and the last T % 64 tokens of a block stay in BF16. A
- * permutation of each 64 tokens makes similar tokens consecutive. The permuted tokens are divided
- * into four groups of 16 tokens, called rounds. The codes of the 64 tokens in one head are stored
- * together. These bytes are called a unit; they contain for each round:
+ * Tokens are quantized in batches of 64, and the last T % 64 tokens of a block stay in BF16. A
+ * permutation of each batch makes similar tokens consecutive. The permuted tokens are divided into
+ * four groups of 16 tokens, called rounds. The codes of a batch in one head are stored together.
+ * These bytes are called a unit; they contain for each round:
  *
- *     the smallest code m of each channel, b bits; the number n of bits of code - m, in lens bits;
+ *     the smallest code m of each channel, b bits; the number n of bits of q - m, in lens bits;
  *     then channel by channel 16 n-bit numbers q - m, from the lowest bit up
  *
  * The data of each round is padded to a whole byte. */
@@ -24,13 +26,13 @@
 enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACKKV_ROUND };
 
 /* The codes of a block start with the last T % 64 tokens, which are not quantized, in BF16 [T %
- * 64,H,D]. Next are the units [blocks][H], each with the codes of 64 tokens in one head, where
- * blocks = floor(T / 64). The side information of a block starts with an array [blocks][H] of
- * 16-byte entries, one per unit. An entry has the byte offset of the unit from the first unit and
- * the unit's number of bytes, both uint32. It also has the byte offsets, from the unit's start, at
- * which the codes of its four rounds (16 tokens each) end, uint16. Next are s and z of each
- * quantized token, in FP16. Last are the permutations, uint8 [blocks][64]: element i is the index,
- * 0 to 63, of permuted token i among its 64 tokens. */
+ * 64,H,D]. Next are the units [blocks][H], where `blocks` = floor(T / 64) is the number of batches
+ * of 64 tokens. A unit has the codes of a batch in one head. The side information of a block starts
+ * with an array [blocks][H] of 16-byte entries, one per unit. An entry has the byte offset of the
+ * unit from the first unit and the unit's number of bytes, both uint32. It also has four uint16,
+ * the byte offsets from the unit's start at which its four rounds (16 tokens each) end. Next are s
+ * and z of each quantized token, in FP16. Last are the permutations, uint8 [blocks][64]: element i
+ * is the index, 0 to 63, that permuted token i had in its batch before the permutation. */
 struct packkv {
     int bits, lens;
     float rel;
@@ -70,7 +72,7 @@ CELLS int64_t packkv_order_at(const struct packkv *g, int64_t block)
     return packkv_scale_at(g, g->blocks * PACKKV_BLOCK) + PACKKV_BLOCK * block;
 }
 
-/* Returns the position of token t after the permutation of its 64 tokens, 0 to 63. */
+/* Returns the position, 0 to 63, of token t after the permutation of its batch of 64 tokens. */
 CELLS int packkv_slot(const struct packkv *g, cells_bytes_in params, int64_t t)
 {
     const int64_t at = packkv_order_at(g, t / PACKKV_BLOCK);
@@ -81,8 +83,8 @@ CELLS int packkv_slot(const struct packkv *g, cells_bytes_in params, int64_t t)
     return i;
 }
 
-/* Returns the byte offset, in the codes, at which a round starts (16 permuted tokens of head h). It
- * is the round of permuted token i, 0 <= i < 64, among the 64 tokens from 64 * block on. */
+/* Returns the byte offset in the codes of a round (16 permuted tokens of head h). The round
+ * contains permuted token i, 0 <= i < 64, of batch number `block`. */
 CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int64_t block,
                               int64_t h, int i)
 {
@@ -93,8 +95,9 @@ CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int
     return packkv_tail(g) + (int64_t)cells_get(params, unit, 4) + before;
 }
 
-/* Returns the number of bits of a round's header. It has, for every channel of a head, the smallest
- * code m (`bits` bits) and the number n of bits of the differences q - m (`lens` bits). */
+/* Returns the number of bits of the header of a round (16 tokens of a head). For every channel of
+ * the head, the header has the smallest code m (`bits` bits) and the number n of bits of a
+ * difference q - m (`lens` bits). */
 CELLS int64_t packkv_head_bits(const struct packkv *g)
 {
     return g->head_dim * (g->bits + g->lens);
@@ -121,8 +124,8 @@ CELLS float packkv_half(float x)
     return cells_load(CELLS_F16, cells_store(CELLS_F16, x));
 }
 
-/* Scale and zero point of the quantizer that PackKV and KVComp share, for finite FP16 values in lo
- * .. hi. */
+/* Scale and zero point of the quantizer that PackKV and KVComp share. The values to quantize are
+ * finite FP16 numbers in [lo, hi]. */
 struct packkv_fit {
     float s, z;
 };

@@ -2,13 +2,13 @@
  *
  * The stage encodes a head's vector r [D] as the signs of its random projections. The elements of
  * the projection matrix S [D,D] are approximately normal random numbers that depend only on a seed.
- * All heads, layers and tokens use the same matrix:
+ * All heads, layers and tokens use the same matrix, and S_i is its row i:
  *
  *     n = FP16(||r||)    b_i = (S r)_i >= 0    r^ = n sqrt(pi / 2) / D  sum_i (2 b_i - 1) S_i
  *
  * The dot product q . r^ is TurboQuant's estimate of q . r. An element of S is (popcount of 64
- * hashed bits - 32) / 4, a binomial number with mean 0 and variance 1. Sums of multiples of 1/4 are
- * exact, so results are the same on every machine. */
+ * hashed bits - 32) / 4, a binomial number that is shifted and scaled to mean 0 and variance 1.
+ * Sums of multiples of 1/4 are exact, so results are the same on every machine. */
 #ifndef KVR_METHODS_QJL_H
 #define KVR_METHODS_QJL_H
 
@@ -24,7 +24,7 @@ struct qjl {
     int64_t n_tok;
 };
 
-/* Murmur's finalizer. */
+/* The finalizer fmix32 of MurmurHash3. */
 CELLS uint32_t qjl_mixed(uint32_t word)
 {
     word = (word ^ word >> 16) * 0x85ebca6bu;

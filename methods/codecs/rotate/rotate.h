@@ -1,4 +1,5 @@
-/* rotate.h - signs of the transform `rotate`, and the launcher of its kernel. */
+/* rotate.h - random signs of the transform `rotate`, and the launcher of the kernel that applies
+ * them. */
 #ifndef KVR_METHODS_ROTATE_H
 #define KVR_METHODS_ROTATE_H
 
@@ -10,7 +11,8 @@
 extern "C" {
 #endif
 
-/* Random bit of channel c: the top bit of Murmur's finalizer, applied to seed and channel. */
+/* Random bit of channel c: the top bit of MurmurHash3's finalizer fmix32, applied to seed and
+ * channel. */
 #define KVR_ROTATE_BIT(seed, c, word)                                                              \
     ((word) = (uint32_t)(seed)*0x9e3779b9u ^ (uint32_t)(c),                                        \
      (word) = ((word) ^ (word) >> 16) * 0x85ebca6bu,                                               \

@@ -10,7 +10,7 @@
 #include "methods/codecs/cells/cells.h"
 
 /* The codes of a block have 2 bits and are packed as in pack.h. The side information of a block is
- * the scales s and then the minima -s, both FP16 [groups][C]. */
+ * the scales s and then, as in the stage `asym`, the minima -s, both FP16 [groups][C]. */
 struct ternary {
     int group;
     float dead;

@@ -2,12 +2,14 @@
  *
  * A block has several frames of `unit` tokens, and the last frame may be shorter. A group has G
  * consecutive channels of a head, at one token position within the frame. In the first frame of a
- * block, the anchor, a group is quantized directly. In later frames, the difference e between the
- * group x and its decoded value r in the previous frame is quantized:
+ * block, the anchor, a group is quantized directly. In later frames, the stage quantizes the
+ * difference e between the group x and its decoded value r in the previous frame. A code has ba
+ * bits in the anchor and b bits in later frames, and rne rounds to the nearest integer, ties to
+ * even:
  *
  *     frame 0, the anchor   s = BF16(max(max |x|, 1e-8) / qa)        q = clamp(rne(x / s), -qa, qa)
  *                           r = BF16(q s)                            qa = 2^(ba-1) - 1
- *     later ones            e = x - r                                qm = 2^b - 1
+ *     later frames          e = x - r                                qm = 2^b - 1
  *         hi - lo >= 1e-8   s' = (hi - lo) / qm              z = clamp(rne(-lo / s'), 0, qm)
  *         else              s' = max(|lo|, |hi|, 1e-8) / qm  z = lo < 0 ? qm : 0
  *                           s = BF16(s')                     q = clamp(rne(e / s + z), 0, qm)
@@ -15,7 +17,7 @@
  *
  * The range of the residual e over the group is [lo, hi]. The encoder and the decoder compute
  * bit-identical r. A group with a non-finite value has a scale of NaN and decodes to NaN. In the
- * next frame, 0 is subtracted instead of this group's decoded value.
+ * next frame, the stage then subtracts 0 instead of r.
  *
  * The stage `trq_heads` quantizes the residuals of some heads, called fine heads, with `fine` bits
  * instead of `bits`. */
@@ -37,12 +39,12 @@ struct trq {
     int fine, n_fine; /* fine: bits per code of a fine head; n_fine: number of fine heads. Both are
                        * 0 if all heads use `bits`. */
     int64_t head_dim;
-    uint64_t heads; /* bit h is 1 if the residuals of head h have `fine` bits */
+    uint64_t heads; /* bit h is 1 if head h is a fine head */
 };
 
 struct trq_fit {
     float s, z;
-    float inverse; /* reciprocal 1 / s, an argument of cells_quotient */
+    float inverse; /* 1 / s, or 0 if cells_quotient() must divide by s */
     unsigned raw;  /* s as stored */
 };
 
@@ -83,8 +85,8 @@ CELLS int64_t trq_byte_at(const struct trq *g, int64_t t, int64_t at)
            in * trq_bits(g, anchor, at) / 8;
 }
 
-/* Index of the zero point of the group with channel `at` of token t; the anchor has no zero
- * points. */
+/* Index of the zero point of the group that contains channel `at` of token t. Token t must not be
+ * in the anchor, which has no zero points. */
 CELLS int64_t trq_zero_at(const struct trq *g, int64_t t, int64_t at)
 {
     return (t - g->unit) * (g->channels / g->group) + at / g->group;
@@ -140,7 +142,8 @@ CELLS unsigned trq_code(bool anchor, int bits, const struct trq_fit *f, float e)
     return (unsigned)cells_clamp(rintf(steps + f->z), 0, qm);
 }
 
-/* Decoded value of code q, where r is the decoded value of the previous frame. */
+/* Decodes code q of an element, where r is the decoded value of the element in the previous
+ * frame. */
 CELLS float trq_value(const struct trq *g, bool anchor, const struct trq_fit *f, unsigned q,
                       float r)
 {
@@ -151,7 +154,8 @@ CELLS float trq_value(const struct trq *g, bool anchor, const struct trq_fit *f,
     return trq_round(anchor ? ((float)q - qa) * f->s : r + ((float)q - f->z) * f->s);
 }
 
-/* Value that is subtracted from the next frame: the decoded value r, or 0 if r is NaN. */
+/* Value that the stage subtracts from the element in the next frame: the decoded value r, or 0 if r
+ * is NaN. */
 CELLS float trq_kept(float r)
 {
     return r != r ? 0 : r;

@@ -1,7 +1,7 @@
 /* unrope.h - inverse RoPE of the stage `unrope`, shared by CPU and CUDA.
  *
- * RoPE has rotated channel pair p = (2p, 2p + 1) of a key at frame f, row r and column c by an
- * angle a. The angle is rate[p] times f, r or c, depending on the axis of the pair
+ * RoPE has rotated channel pair p (channels 2p and 2p + 1) of a key at frame f, row r and column c
+ * by an angle a. The angle is rate[p] times f, r or c, depending on the axis of the pair
  * (methods/kernels/rope.h):
  *
  *     (x, y) -> (x cos a - y sin a, x sin a + y cos a)        inverse: by -a
@@ -70,8 +70,8 @@ CELLS void unrope_pair(double cosine, double sine, float *x, float *y)
     *y = (float)(a * sine + b * cosine);
 }
 
-/* Applies RoPE, or the inverse RoPE if `back` is set, to the tokens and channels of `part`. x
- * [n,width] is device memory. */
+/* Applies RoPE, or the inverse RoPE if `back` is set, to x [n,width] in device memory. `part`
+ * states which tokens and channels of the block are in x. */
 KVR_LAUNCHER kvr_unrope_rotate_cuda(struct kvr_stream *s, const struct unrope *g,
                                     const struct kvr_part *part, bool back, float *x);
 
