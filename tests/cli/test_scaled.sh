@@ -24,7 +24,7 @@ part() { exits 0 "with $1 layers (0: all)" run c.yaml --db s.db --out s -j 1 -q 
 part 2
 exits 0 "one part" report --db s.db --table scaled --format json
 json "cannot be scaled, and says why" 'length == 3 and all(.[]; .scaled_runtime_s == null and .scaled_seen_s == null and
-    .scaled_peak_bytes == null and (.missing | test("add a second")))'
+    .scaled_peak_bytes == null and (.missing | test("extrapolation needs a second value of model_layers")))'
 part 4
 part 0
 # Plants times: a constant 1 s, plus .5 s per layer for BF16 and .75 s for other methods.
