@@ -21,8 +21,8 @@
  * therefore use the same mu. The softmax denominator sums the quantized weights pq, so that the
  * weights of a row sum to one.
  *
- * `top` is 127 where byte products are accumulated in int32: with AVX-512 VNNI, AVX-VNNI, NEON, and
- * portable C without SSSE3. `top` is 63 where an instruction adds pairs of products in int16
+ * The bound `top` of key and value codes is 127 where byte products are accumulated in int32: with
+ * AVX-512 VNNI, AVX-VNNI, NEON, and portable C without SSSE3. `top` is 63 where an instruction adds pairs of products in int16
  * (SSSE3, AVX2, AVX-512 without VNNI). In the second case, 64 is added to key codes, which makes
  * them unsigned and at most 127. Query codes are at most 127 too, so a sum of two products is at
  * most 2 * 127 * 127, which fits in int16. `kvreel bench attention` measures the error of int8

@@ -519,8 +519,8 @@ static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *o
                : 0;
 }
 
-/* Whether the source consists of two symmetric grids with token groups, and the second grid, which
- * quantizes the residual, has MORE = 4 bits per code. */
+/* Whether `s` describes tokens that are quantized twice (PRQ): by a symmetric grid with token
+ * groups, and then the residual by another such grid, which must have MORE = 4 bits per code. */
 static bool is_chain(const struct tile_source *s)
 {
     return is_read(&s->grid[0], false) && is_read(&s->grid[1], false) && !s->grid[0].asym &&

@@ -241,7 +241,8 @@ static void print_phases(const json_t *phases)
            "(height x width); the phases run one after another\n",
            number(phases, "frames"), number(phases, "height"), number(phases, "width"));
     if (json_is_object(text_part))
-        printf("  text encoder  %8.4f GiB, weights of %.4f GiB on disk; %.3g TFLOP per prompt\n",
+        printf("  text encoder  %8.4f GiB of memory, weights of %.4f GiB on disk; %.3g TFLOP per "
+               "prompt\n",
                number(text_part, "memory_bytes") / GiB, number(text_part, "file_bytes") / GiB,
                number(text_part, "flop") * 1e-12);
     if (image)

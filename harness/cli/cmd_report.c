@@ -108,7 +108,7 @@ static void say_why_empty(const char *name, const char *db)
     if (r->empty)
         fprintf(stderr, "in %s %s\n", db, r->empty);
     else
-        fprintf(stderr, "%s has no cells that this table lists\n", db);
+        fprintf(stderr, "no finished cell in database %s has values for this table\n", db);
 }
 
 /* Makes the requested table from the database, or from the CSV files in results/measured. */

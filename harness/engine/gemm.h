@@ -107,8 +107,9 @@ void kvr_gemm_store_input(struct kvr_gemm *g, int64_t m, int k, const float *x);
  * kvr_gemm_columns(n) columns, which the next layer reads. KVR_LINEAR_ADDED rounds the GEMM's
  * result, multiplies it by the gate and adds the gated result to the residual stream. */
 enum kvr_linear_end { KVR_LINEAR_ROUNDED, KVR_LINEAR_GELU, KVR_LINEAR_ADDED, KVR_N_LINEAR_ENDS };
-/* A layer's input x [m,columns] in BF16, where columns is k or kvr_gemm_columns(k). If x is NULL,
- * the layer reads the buffer that kvr_gemm_input() returns. */
+/* A layer's input x [m,columns] in BF16. The caller sets `columns` to k, or to kvr_gemm_columns(k)
+ * if rows are padded with zeros. If x is NULL, the layer reads the buffer that kvr_gemm_input()
+ * returns. */
 struct kvr_linear_in {
     const kvr_bf16 *x;
     int columns;

@@ -24,8 +24,8 @@ static __device__ __forceinline__ int chunk_at(int row, int chunk)
     return row * DEPTH + (chunk ^ row / 2 % CHUNKS) * CHUNK;
 }
 
-/* The input frames of a convolution, one per temporal tap of the kernel and at most three. At the
- * start of a clip, the first `first` of these frames do not exist, and the kernel skips their taps.
+/* The input frames of a convolution, one per temporal tap of the filter and at most three. At the
+ * start of a clip, the oldest `first` frames do not exist, and the taps for them are skipped.
  * `stride` is the number of elements between the starts of adjacent pixels. */
 struct frames {
     kvr_global<const kvr_bf16> f0, f1, f2;

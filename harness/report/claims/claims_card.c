@@ -84,8 +84,9 @@ static void say_cpu(struct kvr_claim *c)
 {
     if (c->timed_on[0] && c->verdict != KVR_CLAIM_OPEN)
         snprintf(c->why, sizeof c->why,
-                 "ratio of runtimes of consecutive rollouts on %s, %d prompts", c->timed_on,
-                 c->s.n);
+                 "runtime of the method divided by that of BF16, in consecutive rollouts on %s, %d "
+                 "prompts",
+                 c->timed_on, c->s.n);
 }
 
 void kvr_claim_judge_card(struct kvr_claim *c)

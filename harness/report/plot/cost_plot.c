@@ -243,20 +243,24 @@ static void write_captions(struct figure *f, const struct kvr_plot_style *style)
              text(f->t, f->point[0].row, "commit"));
     f->n_title = kvr_fig_wrap(style->title ? style->title : title,
                               (int)(f->width / (0.68 * f->font * kvr_px_per_pt)), f->title, 2);
-    put_line(f, most,
-             "%s: a rollout of %s, %g latent frames%s, "
-             "window %g, without text encoder and decoder.%s",
-             f->n_panel[STUDY] == 0 ? "Here"
-             : f->narrow            ? "Above"
-                                    : "Left",
-             *model ? model : "a model of Wan 1.3B's size with random weights",
-             number(f->t, f->point[0].row, "frames"), *model ? "" : " of 480x832",
-             number(f->t, f->point[0].row, "window"),
-             f->n_panel[STUDY] == 0 ? ""
-             : f->narrow ? " Below: the 33-method study's figures, with text encoder and decoder, "
-                           "on a GPU that the study does not state."
-                         : " Right: the 33-method study's figures, with text encoder and decoder, "
-                           "on a GPU that the study does not state.");
+    put_line(
+        f, most,
+        "%s: a rollout of %s, %g latent frames%s, "
+        "window %g, without text encoder and decoder.%s",
+        f->n_panel[STUDY] == 0 ? "Here"
+        : f->narrow            ? "Above"
+                               : "Left",
+        *model ? model : "a model of Wan 1.3B's size with random weights",
+        number(f->t, f->point[0].row, "frames"), *model ? "" : " of 480x832",
+        number(f->t, f->point[0].row, "window"),
+        f->n_panel[STUDY] == 0 ? ""
+        : f->narrow
+            ? " Below: times and memory published by the 33-method study, with text encoder and "
+              "decoder, "
+              "on a GPU that the study does not state."
+            : " Right: times and memory published by the 33-method study, with text encoder and "
+              "decoder, "
+              "on a GPU that the study does not state.");
     say_sessions(f, most);
     say_unconfirmed(f, most);
 }

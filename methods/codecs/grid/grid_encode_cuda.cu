@@ -373,8 +373,8 @@ static __device__ __forceinline__ int extend_order(int order, size_t size)
     return size == 2 ? (order & ~0xffff) | low : order;
 }
 
-/* Quantizes 8 tokens of a thread's channels. If i >= n_stored, token i is past the end of the
- * block, and code[i] is 0. */
+/* Quantizes 8 tokens of a thread's channels. If i >= n_stored, token i is past the last token that
+ * is encoded, and code[i] is 0. */
 template <bool PLAIN, bool CLIPS, class Params, class Held>
 static __device__ __forceinline__ void code_tokens(const struct shape &g, int n_stored,
                                                    const Params &params, const Held (&v)[8],
