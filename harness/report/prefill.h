@@ -18,8 +18,9 @@
 #include "harness/report/stats/pairs.h"
 #include "harness/report/table/table.h"
 
-/* Metrics of one text. Differences (D_NLL and the shifts of attention mass) are relative to the
- * BF16 cache on the same text. */
+/* Metrics of one text. NLL is the negative log-likelihood, and MASS the share of attention weight
+ * on the prefix. D_NLL and the shifts of MASS are differences from a run with a BF16 cache on the
+ * same text. */
 enum kvr_prefill_value {
     KVR_PREFILL_NLL,
     KVR_PREFILL_D_NLL,
@@ -33,14 +34,15 @@ enum kvr_prefill_value {
 
 /* A run is one method in one condition; its strings are borrowed from the table. */
 struct kvr_prefill_run {
-    const char *settings, *method, *carrier; /* `settings`, `method`: labels of the run; `carrier`:
-                                              * label of the run's method without its correction */
+    const char *settings, *method, *carrier; /* labels of the run's settings and method; `carrier`:
+                                              * label of the method without its correction (a term
+                                              * that removes the bias of attention scores) */
     const char *correction;                  /* "none", "taylor", ... */
     int chunk, prefix;                       /* chunk length and prefix length in tokens; prefix
                                               * length 0 stands for the mean over all prefix
                                               * lengths */
     bool baseline;
-    double bits;  /* bits per cached scalar */
+    double bits;  /* nominal bits per cached scalar, including scales and other metadata */
     int from, to; /* range [from, to) of the run's rows in the table */
     int n_texts;
 };
@@ -48,8 +50,8 @@ struct kvr_prefill_run {
 struct kvr_prefill {
     struct kvr_table *table; /* from sql/table_prefill.sql */
     int n;
-    struct kvr_prefill_run *run; /* runs [n], sorted by settings, chunk length and prefix length (0
-                                  * is last), and then by method, with BF16 first */
+    struct kvr_prefill_run *run; /* runs [n], sorted by settings, chunk length, prefix length (0 is
+                                  * last) and method (BF16 is first) */
 };
 
 /* Reads all runs of a database. A database without language-model cells yields n = 0. */
@@ -65,8 +67,8 @@ kvr_prefill_find(const struct kvr_prefill *p, const struct kvr_prefill_run *at, 
  * `at`, or NULL if there is no such run. */
 const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
                                                    const struct kvr_prefill_run *at);
-/* Returns the run of at->method without its correction, in the same condition as `at`. The result
- * is NULL if there is no such run, or if at->method has no correction. */
+/* Returns the run of at->carrier (the method of `at` without its correction) in the same condition
+ * as `at`. The result is NULL if there is no such run, or if at->method has no correction. */
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at);
 

@@ -5,16 +5,18 @@
  *     .with = KVR_WITH("quantities", KVR_PROBES_BY_LAYER, ...)
  *
  * A macro is the SQL text of one or more columns, each followed by a comma. The macros aggregate
- * rows of the statement's subquery `a`. A row of `a` has the name of a quantity and its mean,
- * median and 95th percentile (p95), or its interval [lo, hi]. */
+ * rows of the statement's subquery `a`. A row of `a` has the name of a quantity, and either its
+ * mean, median and 95th percentile (p95), or the ends lo and hi of the mean's 95 % interval. The
+ * remaining columns are NULL. */
 #ifndef KVR_REPORT_PROBE_COLUMNS_H
 #define KVR_REPORT_PROBE_COLUMNS_H
 
-/* SQL aggregate, without a trailing comma: the value of column `of` of subquery `a` for the
- * quantity `name`. */
+/* SQL aggregate, without a trailing comma: the value in column `of` (such as "mean") of the rows of
+ * subquery `a` with the quantity `name`. */
 #define KVR_PROBE_OF(name, of) "max(" of ") FILTER (WHERE name = '" name "')"
 /* SQL text of three columns: NAME is the mean of the quantity `name`, and NAME_lo and NAME_hi are
- * its interval. The range of the quantity is [least, most], where 9e999 means infinity. */
+ * the ends of the mean's 95 % interval, clipped to the quantity's range [least, most]. The literal
+ * 9e999 is infinity in SQLite. */
 #define KVR_PROBE(name, least, most)                                                               \
     KVR_PROBE_OF(name, "mean")                                                                     \
     " AS " name ", max(" least                                                                     \

@@ -32,13 +32,14 @@ enum {
  * expression that defines a group, such as KVR_RATIOS_BY_SETTINGS. A database without rollouts with
  * the setting `abba` yields a table without rows. */
 enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, const char *by);
-/* Returns the row of `t` with this method, and with `place` as the value of the expression `by` of
- * kvr_ratios_read. Returns -1 if there is no such row. */
+/* Returns the row of method `method` and group `place` in the table `t` of kvr_ratios_read, or -1
+ * if there is no such row. `place` is the group's value of the SQL expression `by`. */
 int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place);
 
-/* Fills the columns runtime_ratio (to BF16), ratio_lo and ratio_hi (its interval) and ratio_codes
- * (why there is no ratio). The table must have these four columns, and `method` and `of_settings`,
- * which identify a ratio. The four columns are dropped if no row has a ratio. */
+/* Fills the columns runtime_ratio (runtime relative to BF16), ratio_lo and ratio_hi (95 % interval
+ * of the ratio), and ratio_codes (why there is no ratio) from the database's ratios. `t` must have
+ * these four columns, and the columns `method` and `of_settings`, which identify a ratio. The four
+ * columns are dropped if no row has a ratio. */
 enum kvr_status kvr_report_add_ratios(struct kvr_table *t, const char *db_path);
 
 #endif

@@ -5,9 +5,9 @@
  *     st = kvr_table_write(t, KVR_TABLE_TEXT, stdout);
  *     kvr_table_close(&t);
  *
- * Each table is defined by one entry of the array in tables.c. An entry gives the SQL statement,
- * the format of its columns, and the columns that move to the table's note if all rows have the
- * same value. */
+ * Each table is defined by one entry of the array in tables.c. An entry has the SQL statement, the
+ * formats of the table's columns, and the names of the columns that move to the table's note if all
+ * their rows are equal (`fold`). */
 #ifndef KVR_REPORT_REPORT_H
 #define KVR_REPORT_REPORT_H
 
@@ -21,7 +21,7 @@ struct kvr_report {
     enum kvr_status (*make)(struct kvr_table **out,
                             const char *db_path); /* callback that computes the table in C (NULL:
                                                    * the table comes from `sql`) */
-    const struct kvr_column *columns;             /* ends with name NULL */
+    const struct kvr_column *columns;             /* the last entry's name is NULL */
     const char *const *fold;                      /* ends with NULL */
     bool intervals;    /* whether to fill the columns of 95 % confidence intervals
                         * (kvr_report_add_intervals) */
@@ -30,7 +30,7 @@ struct kvr_report {
     const char *empty; /* message printed if the table has no rows (NULL: a default message) */
 };
 
-extern const struct kvr_report kvr_reports[]; /* ends with name NULL */
+extern const struct kvr_report kvr_reports[]; /* the last entry's name is NULL */
 
 /* KVR_ENOTFOUND: no such table (the message suggests the nearest name). Other errors are those of
  * kvr_table_query(). */

@@ -1,5 +1,5 @@
-/* figure.h - points, axes, legend and layout of one figure, from which the plot_*.c files write a
- * gnuplot script. */
+/* figure.h - points, axes, legend and layout of one scatter plot, from which the plot_*.c files
+ * write a gnuplot script. */
 #ifndef KVR_PLOT_FIGURE_H
 #define KVR_PLOT_FIGURE_H
 
@@ -18,7 +18,7 @@ enum {
 struct kvr_fig_layout {
     double width, height, left, right, bottom, top;
     double font, label, key, title, note; /* text sizes in points */
-    double mark;                          /* radius of a point's mark in pixels */
+    double mark;                          /* radius of a point's marker in pixels */
     bool key_below;
     int key_columns;
     double key_top, key_column; /* y of the top of the legend's first line; width of one column of
@@ -35,9 +35,11 @@ struct kvr_fig_key {
 struct kvr_fig_axis {
     const struct kvr_plot_axis *spec;
     double lo, hi; /* drawn range */
-    bool narrow;   /* the picture is narrow, so an axis with `cap` > 0 has half as many ticks */
-    double cap;    /* 0: the axis is linear, or logarithmic if spec->log; > 0: it is logarithmic in
-                    * 1 - value, and values above 1 - cap, such as 1 itself, are drawn at 1 - cap */
+    bool narrow;   /* the picture is narrow: an axis that is logarithmic in 1 - value has about half
+                    * as many ticks */
+    double cap;    /* 0: the axis is linear, or logarithmic if spec->log is set; > 0: the axis is
+                    * logarithmic in 1 - value, where log(0) is avoided by drawing values above 1 -
+                    * cap at 1 - cap */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];
 };
@@ -49,14 +51,15 @@ struct kvr_fig_point {
                                     * scale of the axis (NaN: no interval) */
     bool drawn, baseline, study;
     bool front;        /* not dominated (pareto.h) */
-    bool corner;       /* the point is a corner of the step line that shows the Pareto front of the
-                        * means */
+    bool corner;       /* the point is on the Pareto front of the means x and y, which is drawn as a
+                        * staircase line */
     bool named;        /* the point has a label; crowded figures omit some labels */
-    bool bar;          /* the point's intervals are drawn; in a crowded figure, only if `corner` is
-                        * set, or if both axes show one metric and the intervals exclude x = y */
-    int family, shape; /* index into `family` of the figure; index into kvr_fig_shapes */
-    char *text;        /* label of the point, such as "RTN_INT4 (9/10)" if 9 of 10 cells succeeded;
-                        * owned */
+    bool bar;          /* the point's confidence intervals are drawn. In a crowded figure, these are
+                        * only the points with `corner`; if both axes show the same metric, only
+                        * points whose x and y intervals do not overlap */
+    int family, shape; /* index into kvr_figure.family; index into kvr_fig_shapes */
+    char *text;        /* label of the point, such as "RTN_INT4 (9/10)" if 9 of 10 rollouts of this
+                        * method succeeded; owned */
 };
 
 struct kvr_figure {
@@ -71,7 +74,8 @@ struct kvr_figure {
     char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* captions, split into lines */
     char title[2][KVR_FIG_LINE_MAX];
     bool crowded; /* more than 30 points are drawn, so only some have interval bars (see `bar`) */
-    int n;        /* number of points, sorted by x, y and name, with undrawn points last */
+    int n;        /* number of points. The points are sorted by x, y and label; points that are not
+                   * drawn are last */
     struct kvr_fig_point *point;
     int n_families;
     const char **family; /* names of the method families, sorted; strings borrowed from `rows` */
@@ -81,18 +85,19 @@ struct kvr_figure {
 };
 
 struct kvr_fig_shape {
-    double below; /* upper limit: methods with fewer bits per cached scalar have this shape */
+    double below; /* exclusive upper limit of the bits per cached scalar of methods with this
+                   * marker */
     int point_type;
     const char *title;
 };
-extern const struct kvr_fig_shape kvr_fig_shapes[]; /* the last shape is for methods with unknown
-                                                     * bits */
+extern const struct kvr_fig_shape kvr_fig_shapes[]; /* the last shape is for methods whose bits per
+                                                     * cached scalar are unknown */
 enum { KVR_FIG_N_SHAPES = 7 };
 
-/* Returns whether the picture is too narrow for a legend to the right of the axes, for example if
- * it is one column of a paper wide. */
+/* Returns whether the picture is too narrow for a legend to the right of the axes. An example is a
+ * picture with the width of one column of a two-column paper. */
 bool kvr_fig_is_narrow(const struct kvr_plot_style *s);
-/* Computes the legend, the caption lines and the layout from the points. */
+/* Computes the legend, the line breaks of the captions, and the layout from the points. */
 void kvr_fig_lay_out(struct kvr_figure *f);
 int kvr_fig_key_rows(const struct kvr_figure *f); /* Number of lines per column of the figure's
                                                    * legend */
@@ -106,14 +111,15 @@ int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n);
 /* Writes the axis's range and ticks to the gnuplot script. The script also defines two gnuplot
  * functions for axis `which`, 'x' or 'y'. Function sx (or sy) maps a value to gnuplot's coordinate
- * (kvr_fig_drawn), and inx (or iny) also clips the coordinate to the axis range. */
+ * (kvr_fig_drawn). Function inx (or iny) also clamps the coordinate to the axis range. */
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
 /* Sets *floor to the chaos floor of the y metric and returns the floor's label. Returns NULL if the
  * metric has no chaos floor, or the chaos floor is outside the axis. */
 const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
 /* Computes ranges and ticks of both axes from the drawn points. */
 enum kvr_status kvr_fig_axes(struct kvr_figure *f);
-/* Returns the pixel position of value v on an axis from lo_px to hi_px. */
+/* Returns the pixel position of value v on an axis whose ends a->lo and a->hi are at pixels lo_px
+ * and hi_px. */
 double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);
 /* Returns gnuplot's coordinate of value v: -log10(max(1 - v, cap)) if cap > 0 (see kvr_fig_axis),
  * otherwise v. */
@@ -121,28 +127,30 @@ double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);
 /* Returns gnuplot's coordinate (see kvr_fig_drawn) at pixel position px. */
 double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px);
 
-/* Sets the fields `corner` and `front` of each point. A point is a corner if no other point is
- * better, given the means x and y alone. It is on the front if its column `verdict`
- * (kvr_plot_verdicts), which accounts for intervals, is not "dominated". Without this column,
- * `front` equals `corner`. Points that violate style->bounds are neither. */
+/* Sets the fields `corner` and `front` of each point. `corner` is true if no other drawn point is
+ * better by the means x and y. `front` is true unless column `verdict` of the point's row
+ * (kvr_plot_verdicts) is "dominated"; the verdict also considers confidence intervals. Without this
+ * column, `front` equals `corner`. Both fields are false for points that are not drawn, and for
+ * methods that violate the bounds on metrics in f->style->bounds. */
 void kvr_fig_front(struct kvr_figure *f);
 
 /* Adds the columns `verdict` and `p_front` (probability of being on the Pareto front), computed by
- * kvr_pareto() with the two axes as objectives. The function does nothing if an axis has no
- * direction of improvement, or if the rows lack the column `machine`, by which they are matched
- * with the rows of kvr_pareto(). */
+ * kvr_pareto() with the two axes as objectives. The rows of both tables are matched by method,
+ * settings and machine. The function does nothing if an axis has no direction of improvement, or if
+ * the rows have no column `machine`. */
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                   const char *db_path, const struct kvr_plot_style *style);
 
-/* Adds the columns NAME_lo and NAME_hi, where NAME is the column of the x or y axis: the 95 %
- * interval of its mean over prompts, or of the median if NAME is runtime_s. They are NULL for bytes
- * and ratios of bytes, which have no sampling error, and if there are fewer than two values. */
+/* Adds the columns NAME_lo and NAME_hi for the column NAME of the x axis and of the y axis. They
+ * are the ends of the 95 % confidence interval of the mean over prompts, or of the median if NAME
+ * is runtime_s. They are NULL for bytes and ratios of bytes, which have no sampling error, and if
+ * there are fewer than two values. */
 enum kvr_status kvr_plot_intervals(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                    const char *db_path, const char *where);
 
-/* Writes the figure's data to STEM.tsv below `dir`. */
+/* Writes the figure's data to the file STEM.tsv in the folder `dir`; STEM is f->stem. */
 enum kvr_status kvr_fig_write_data(const struct kvr_figure *f, const char *dir);
-/* Writes the figure's gnuplot script to STEM.gp below `dir`. */
+/* Writes the figure's gnuplot script to the file STEM.gp in the folder `dir`. */
 enum kvr_status kvr_fig_write_script(const struct kvr_figure *f, const char *dir, unsigned formats);
 
 #endif

@@ -9,7 +9,7 @@
  * of different metrics share one axis, because every value is divided by the equivalence margin of
  * its claim. A difference between -1 and 1 on this axis is therefore too small to matter. The plot
  * shows the claims that have an interval and a margin, sorted by verdict and then from the largest
- * to the smallest estimate. The result's field n_left_out counts the tested claims that are not
+ * to the smallest estimate. The field r->n_left_out is the number of tested claims that are not
  * shown. Output is deterministic. */
 #ifndef KVR_PLOT_FOREST_H
 #define KVR_PLOT_FOREST_H
@@ -18,7 +18,7 @@
 #include "harness/report/plot/plot.h"
 
 /* KVR_EINVAL: no claim has an interval and a margin. If gnuplot is missing, only the data and the
- * script are written, and r->warning says so. */
+ * script are written, r->warning says so, and the status is KVR_OK. */
 enum kvr_status kvr_forest(const struct kvr_ledger *l, const char *out_dir, unsigned formats,
                            const struct kvr_plot_style *style, struct kvr_plot_result *r);
 

@@ -5,10 +5,10 @@
 struct kvr_colour {
     const char *name, *rgb; /* "RTN", "#0072B2" */
 };
-extern const struct kvr_colour kvr_palette_families[]; /* colours of method families, of allocation
-                                                        * tags and of phases of the runtime; each of
-                                                        * the three arrays ends with an entry whose
-                                                        * name is NULL */
+extern const struct kvr_colour kvr_palette_families[]; /* colours of method families (this array),
+                                                        * memory allocation tags and timed phases of
+                                                        * a rollout (next two arrays); the last
+                                                        * entry of each array has the name NULL */
 extern const struct kvr_colour kvr_palette_tags[];
 extern const struct kvr_colour kvr_palette_phases[];
 

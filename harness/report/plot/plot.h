@@ -7,13 +7,13 @@
  *         fprintf(stderr, "%s\n", r.warning);
  *
  * For the figure `pareto`, kvr_plot writes pareto.tsv, pareto.gp, pareto.svg and pareto.png to the
- * folder out/plots. The script reads the data by column name and can be edited and rerun. A mark's
- * colour encodes the method family, and its shape encodes a range of bits per cached scalar. Hollow
- * marks are methods in the variant NAME@study, which follows the code of the 33-method study.
- * Interval bars are 95 % intervals (columns x_lo, x_hi, y_lo, y_hi). The axis of a metric with
- * maximum 1 is logarithmic in 1 - value if most values below 1 are above 0.9. Each group of rows
- * with equal settings (model, frames, window, ...) has its own figure and caption; the second group
- * is written to pareto-2.*.
+ * folder out/plots. The script reads the data by column name and can be edited and rerun. A
+ * marker's colour encodes the method family, and its shape encodes a range of bits per cached
+ * scalar. Hollow markers are methods NAME@study, which follow the code of the 33-method study (the
+ * paper that kvreel reproduces). Interval bars are 95 % intervals (columns x_lo, x_hi, y_lo, y_hi).
+ * The axis of a metric with maximum 1, such as SSIM, is logarithmic in 1 - value if more than half
+ * of the values below 1 are above 0.9. Each group of rows with equal settings (model, frames,
+ * window, ...) has its own figure and caption; the second group is written to pareto-2.*.
  *
  * Output is deterministic. */
 #ifndef KVR_PLOT_PLOT_H
@@ -33,47 +33,49 @@ struct kvr_plot_result;
 struct kvr_plot_axis {
     const char *column; /* column of the figure's SQL statement with the values on this axis */
     const char *label;  /* with unit */
-    const char *of;     /* column whose text is appended to the axis label, with one value per
-                         * figure (NULL: nothing is appended) */
+    const char *of;     /* column whose text is appended to the axis label; all rows of a figure
+                         * have the same text (NULL: nothing is appended) */
     int better;         /* direction of improvement, +1 for higher, -1 for lower, or 0 if the figure
                          * has no Pareto front */
     bool log;           /* logarithmic axis */
     double scale;       /* drawn value = stored value * scale, to convert units; 0 means 1 */
-    double lo, hi;      /* range of the metric, such as SSIM's maximum of 1, which limits the axis
-                         * (lo >= hi: no limits) */
+    double lo, hi;      /* minimum and maximum of the metric, for example 1 for SSIM's maximum; the
+                         * axis ends at most slightly beyond them (lo >= hi: no limits) */
 };
 
 /* Each figure is defined by one entry of the array in plots.c. The SQL statement of a figure
- * selects the columns of the axes and `method` (text), `family` (text), `bits` (number or NULL) and
- * `is_baseline` (0 or 1). The statement also selects the numbers of successful and of attempted
- * cells, `n_ok` and `n_attempted`. All other columns of the statement are only written to the data
- * file. */
+ * selects x.column and y.column, and `method` (text), `family` (text), `bits` (per cached scalar,
+ * or NULL) and `is_baseline` (1 for BF16, else 0). The statement also selects the numbers of
+ * successful and of attempted rollouts, `n_ok` and `n_attempted`. All other columns of the
+ * statement are only written to the data file. */
 struct kvr_plot_spec {
     const char *name, *title;
     const char *sql;
     struct kvr_plot_axis x, y;
-    const char *const *settings; /* columns whose values define a group of settings; ends with
-                                  * NULL */
+    const char *const *settings; /* names of the columns whose values define a group of settings;
+                                  * ends with NULL */
     /* Callback that draws a figure which is not a scatter plot of x and y (NULL: the figure is a
      * scatter plot with one point per row). */
     enum kvr_status (*draw)(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                             const struct kvr_plot_style *style, struct kvr_plot_result *out);
 };
-extern const struct kvr_plot_spec kvr_plots[]; /* ends with name NULL */
+extern const struct kvr_plot_spec kvr_plots[]; /* the last entry's name is NULL */
 
-/* Style of a figure, and the cells that it shows. The value {0} means screen width, interval bars,
- * and all cells. */
+/* Style of a figure, and the cells (rollouts) that it shows. The value {0} means a width of 10.4
+ * inches for screens, interval bars, and all cells. */
 struct kvr_plot_style {
-    double width_in;   /* width of the picture in inches; for print, 3.35 is one column and 7 two
-                        * columns */
-    double font_pt;    /* font size of the axes in points; labels, key and notes are smaller, but at
-                        * least 7 */
+    double width_in;   /* width of the picture in inches (0: 10.4); 3.35 fits one column of a
+                        * two-column paper, and 7 fits the page */
+    double font_pt;    /* font size of the axes in points (0: 8 if width_in is set, otherwise 10 or
+                        * 12, depending on the figure); point labels, legend and captions are
+                        * smaller, but at least 7 points */
     const char *title; /* title of the figure (NULL: the default title, "": no title) */
     bool no_bars;
     const char *where;  /* SQL condition on the view cells_wide that selects cells (NULL: all
                          * cells) */
     const char *bounds; /* bounds on the means of metrics, such as "ssim>=0.9" (pareto.h); methods
-                         * that violate a bound are not on the Pareto front */
+                         * that violate a bound are excluded from the Pareto front (NULL: no
+                         * bounds) */
     const char *x, *y;  /* name of a metric, or of a column of the view `summary`, that replaces the
                          * figure's x or y axis (NULL: the axis is not replaced) */
 };
@@ -87,10 +89,10 @@ struct kvr_plot_result {
     char warning[512]; /* why gnuplot drew no pictures ("": the pictures were drawn) */
 };
 
-/* Writes the figure `name` below `out_dir`. KVR_ENOTFOUND: there is no such figure (the message
- * suggests the nearest name). KVR_EINVAL: no row of the figure has values on both axes. If gnuplot
- * is missing, only the data and the script are written, out->warning says so, and the status is
- * KVR_OK. KVR_EIO: gnuplot failed. */
+/* Writes the files of the figure `name` to the folder `out_dir`. KVR_ENOTFOUND: there is no such
+ * figure (the message suggests the nearest name). KVR_EINVAL: no row of the figure has both an x
+ * and a y value. If gnuplot is missing, only the data and the script are written, out->warning says
+ * so, and the status is KVR_OK. KVR_EIO: gnuplot failed. */
 enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
                          unsigned formats, const struct kvr_plot_style *style,
                          struct kvr_plot_result *out);

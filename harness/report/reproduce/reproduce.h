@@ -1,4 +1,5 @@
-/* reproduce.h - compares published figures with kvreel's, and gives each comparison a verdict.
+/* reproduce.h - compares figures (numbers) published in papers with kvreel's values, and gives each
+ * comparison a verdict.
  *
  *     struct kvr_reproduction r;
  *     KVR_TRY(kvr_reproduce(&r, "study33", "out/study33.db", NULL, false));
@@ -23,7 +24,8 @@ enum kvr_verdict {
                                  * is within the format's bounds */
     KVR_VERDICT_OUT,            /* the values are comparable but differ by more than rounding or the
                                  * tolerance, so `kvreel reproduce` exits with code 4 */
-    KVR_VERDICT_NOT_COMPARABLE, /* conditions differ from the paper's or are not published */
+    KVR_VERDICT_NOT_COMPARABLE, /* kvreel's conditions differ from the paper's, or the paper does
+                                 * not publish them */
     KVR_VERDICT_NOT_MEASURED,   /* kvreel has no value; the row's `reason` says why */
     KVR_VERDICT_NOT_PUBLISHED,  /* the paper gives no value */
     KVR_VERDICT_HOLDS,          /* kvreel's results confirm the published statement */
@@ -40,15 +42,16 @@ struct kvr_reproduction {
 };
 
 extern const char
-    *const kvr_reproduce_names[]; /* names of the papers: study33, jensen, jensen-llm, pafu; ends
-                                   * with NULL */
+    *const kvr_reproduce_names[]; /* short names of the papers in docs/reproduction.md: study33 (the
+                                   * 33-method study), jensen and jensen-llm (attention-bias
+                                   * correction), pafu (PaFu-KV); ends with NULL */
 
 /* Compares the figures published in `paper` with kvreel's values. If `db_path` is NULL, only
  * computed figures are compared. `quantity` selects one column of the published table; NULL selects
- * all. If `measured` is true, only measured values are compared, also for compression and peak
- * memory, and figures without a measured value are omitted. `measured` requires paper "study33" and
- * a database, else KVR_EINVAL. KVR_ENOTFOUND: no such paper or quantity, or `measured` is true and
- * the database has no matching value. */
+ * all. If `measured` is true, only measured values are compared: those of compression and peak
+ * memory replace kvreel's computed values, and figures without a measured value are omitted.
+ * `measured` requires paper "study33" and a database, else KVR_EINVAL. KVR_ENOTFOUND: no such paper
+ * or quantity, or `measured` is true and the database has no matching value. */
 enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
                               const char *quantity, bool measured);
 void kvr_reproduction_free(struct kvr_reproduction *r);

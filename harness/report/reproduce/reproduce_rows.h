@@ -16,8 +16,7 @@ struct kvr_repro {
 /* One published figure. */
 struct kvr_repro_row {
     const char *suite, *method, *quantity;
-    const char *published; /* published figure, as the text printed in the paper ("": not
-                            * published) */
+    const char *published; /* the figure as printed in the paper ("": not published) */
     double measured;       /* kvreel's value (NaN: kvreel has no value) */
     double tolerance;      /* allowed absolute difference (NaN: no tolerance) */
     const char *basis;     /* source of `measured`, such as "arithmetic, wan-1.3b" or "nano, n =

@@ -1,8 +1,8 @@
 /* nested.h - averages nested samples to one value per independent unit.
  *
- * Repeats and draws (reruns with slightly perturbed noise) are nested in seeds, and seeds are
- * nested in prompts. Repeats and draws are averaged first, then seeds, until each prompt has one
- * value:
+ * A prompt has several seeds, and a seed has several repeats and draws (reruns with slightly
+ * perturbed noise). Repeats and draws are averaged per seed, and then seeds per prompt, as in this
+ * example for two methods a and b:
  *
  *     n = kvr_nest(s, n, KVR_PER_SEED);                    averages repeats and draws
  *     n = kvr_nest_pairs(a, n_a, b, n_b, d);               differences, seed by seed
@@ -12,7 +12,7 @@
 #define KVR_STATS_NESTED_H
 
 struct kvr_sample {
-    int prompt, seed; /* number of the prompt; number of the seed within the prompt */
+    int prompt, seed; /* index of the prompt; index of the seed among the prompt's seeds */
     double x;         /* value of the sample (NaN: the value was not measured and is ignored) */
 };
 

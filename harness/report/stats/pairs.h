@@ -29,9 +29,10 @@ struct kvr_comparison {
     double mean;
     struct kvr_interval ci; /* confidence interval of the mean difference (NaN: n < 2) */
     double p;               /* two-sided p-value (NaN: n is 0) */
-    /* Evidence for A > B, 1 minus the one-sided mid-p value: the fraction of sign assignments of d
-     * whose sum is below the sum of d. Sign assignments with an equal sum count half. The value 0.5
-     * means no evidence; the maximum is 1 - 2^-(n + 1). The field is NaN if n is 0. */
+    /* Evidence for A > B: 1 minus the one-sided mid-p value. It is the fraction of the 2^n sign
+     * assignments of d that have a smaller sum than d; sign assignments with an equal sum count
+     * half. The value 0.5 means no evidence; the maximum is 1 - 2^-(n + 1). The field is NaN if n
+     * is 0. */
     double p_above;
 };
 
@@ -39,9 +40,10 @@ struct kvr_comparison {
  * KVR_ENOMEM. */
 enum kvr_status kvr_compare(const double *d, int n, double level, struct kvr_comparison *out);
 
-/* Writes the Holm-adjusted p-values of p [m]. If all hypotheses with adjusted p <= alpha are
- * rejected, the probability of any false positive is at most alpha (Holm, Scandinavian Journal of
- * Statistics 6, 1979, 65). A NaN in p stays NaN and is not counted as a hypothesis. KVR_ENOMEM. */
+/* Writes the Holm-adjusted p-values of p [m] to adjusted [m]. If all hypotheses with adjusted p <=
+ * alpha are rejected, the probability of any false positive is at most alpha (Holm, Scandinavian
+ * Journal of Statistics 6, 1979, 65). A NaN in p stays NaN and is not counted as a hypothesis.
+ * KVR_ENOMEM. */
 enum kvr_status kvr_holm(const double *p, int m, double *adjusted);
 
 /* Returns whether two methods are separable, that is, differ significantly: c has at least
