@@ -22,7 +22,7 @@ said() { grep -oE "$1" <<<"$note" || true; } # a part of the note below the tabl
 worst_five() { # LIST: the prompts that the note names, with their distances
     local list
     mapfile -t list < <(grep -oE '[a-z]+[0-9]+ \([0-9.]+ dB\)' <<<"$1" | sort -t'(' -k2,2n)
-    echo "Means of SSIM and PSNR exclude ${#list[@]} chaotic prompts: their BF16 reruns have a PSNR below 35 dB against the BF16 rollout. The lowest PSNRs belong to $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
+    echo "Means of SSIM and PSNR exclude ${#list[@]} chaotic prompts: their BF16 reruns (with perturbed noise) have a PSNR below 35 dB against the BF16 rollout. The lowest PSNRs belong to prompts $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
 }
 {
     cat <<'END'

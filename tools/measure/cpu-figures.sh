@@ -105,8 +105,8 @@ parentheses. The reference of attention is its two F32 GEMMs in oneDNN (`oneDNN 
 `attention.int8` and `attention.bf16` is kvreel's F32 attention over BF16 tokens (`own F32 of BF16`). Relative errors of
 F32 attention against FP64 attention over the decoded cache are 5e-7 to 2.3e-6. The errors of int8 attention are 1.0e-2
 to 1.3e-2 with VNNI or AMX (8-bit codes) and 1.9e-2 to 2.1e-2 with AVX2 (7-bit codes). The errors of BF16 attention on
-AMX tiles are 2e-3 to 9e-3, but 3.2e-2 with KIVI_INT2 at 4,800 tokens. Equal codes in a group have equal BF16 rounding
-errors, which do not average out over many tokens.
+AMX tiles are 2e-3 to 9e-3, but 3.2e-2 with KIVI_INT2 at 4,800 tokens. Tokens with equal codes in a group have equal
+BF16 rounding errors, which do not average out over many tokens.
 TEXT
 for v in $variants; do
     for t in $threads; do

@@ -313,7 +313,8 @@ def short_table(gpu):
     about = next(s for s in read(folder / "sessions.csv") if s["session"] == session)
     base = float(rows[name.format("BF16")]["value"])
     out = [f"Measured on one {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}. Each row is one timed rollout of Wan 1.3B's",
-           "transformer with random weights: 165 frames of 480x832 pixels, window of 21 latent frames, attention path `staged`.", "",
+           "transformer with random weights: 165 frames of 480x832 pixels, window of 21 latent frames, attention path `staged`",
+           "(decodes tiles into a buffer).", "",
            "| method | time, s | ratio to BF16 | peak, GiB |", "|---|---:|---:|---:|"]
     for m in SHORT:
         r, peak = rows.get(name.format(m)), rows.get(name.format(m) + ":peak")

@@ -39,7 +39,8 @@ echo >"$table"
 {
     echo
     echo "Values are means over the demo's six prompts, with 42 latent frames and a window of 21. \`time seen\` is a cell's median"
-    echo "wall time with one thread while two cells run, not a controlled measurement. CPU (family/model/stepping): $("$kvreel" query --db "$db" --csv "
+    echo "wall time with one thread while two cells run, not a controlled measurement. \`floor\` is the PSNR of BF16 reruns. CPU"
+    echo "(family/model/stepping): $("$kvreel" query --db "$db" --csv "
         SELECT cpu_model FROM session ORDER BY started DESC LIMIT 1" | tail -n 1 | tr -d '\r"')."
     echo "Load average at the end: $("$kvreel" version --json | jq -r ".load * 10 | round / 10")."
 } >>"$table"
