@@ -28,7 +28,9 @@ extern "C" {
 struct kvr_blaslt;
 struct kvr_blaslt_plan;
 
-/* What the GEMM's epilogue stores: Y in F32, GELU(Y) (tanh approximation) in BF16, or Y in BF16. */
+/* What the GEMM's epilogue stores: Y in F32, GELU(Y) (tanh approximation) in BF16, or Y in BF16. If
+ * the library supports only F32, a separate kernel reads Y and writes BF16. In a forward pass of
+ * Wan 1.3B, this adds 10 GB of traffic for layers with GELU and 12 GB for other layers. */
 enum kvr_blaslt_end { KVR_BLASLT_F32, KVR_BLASLT_GELU, KVR_BLASLT_BF16 };
 
 struct kvr_blaslt_shape {

@@ -53,9 +53,9 @@ enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts
  * forward is captured as a graph at a chunk's second denoising step. This step and the chunk's
  * later steps launch the graph, with the same results as without a graph. A forward runs without a
  * graph if it stores keys and values in the KV cache. All forwards run without a graph while a tap
- * (kvr_dit_tap), a cache observer (cache.h) or feature reuse is enabled. kvr_dit_times() reports
- * only the total time of graph launches, as graph_ns, and not the time of each operation in a
- * graph. */
+ * (kvr_dit_tap), a cache observer (cache.h) or feature reuse is enabled, and if a codec has no CUDA
+ * functions. kvr_dit_times() reports only the total time of graph launches, as graph_ns, and not
+ * the time of each operation in a graph. */
 void kvr_dit_set_graphs(struct kvr_dit *d, bool on);
 
 struct kvr_graph_counts {

@@ -9,7 +9,8 @@
  * If the compute type of layers is F32, every activation is F32. If the compute type is BF16, each
  * layer, norm, RoPE, GELU and residual add computes in F32 and rounds its result to BF16 once. The
  * rounded results are stored as BF16 on a GPU, and as floats with BF16 values on the CPU. Results
- * of CPU and GPU differ only by the order of summation. */
+ * of CPU and GPU differ only by the order of summation. adaLN modulation, norm weights, time
+ * embedding, output layer and latents stay F32. */
 #ifndef KVR_ENGINE_FLOW_H
 #define KVR_ENGINE_FLOW_H
 

@@ -1,5 +1,5 @@
 /* linear_cuda.cu - tiled GEMM kernels: an F32 kernel with FMAs, and a BF16 kernel with tensor
- * cores. */
+ * cores, which loads tiles through a 3-stage cp.async pipeline. */
 #include "harness/engine/linear_cuda.h"
 
 #include "harness/device/mma.cuh"

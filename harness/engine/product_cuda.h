@@ -5,7 +5,8 @@
  *
  * The operands x and w are BF16, z = x w^T + bias is F32, and y is rounded to BF16.
  * KVR_PRODUCT_STORE computes y = z. KVR_PRODUCT_GELU computes y = GELU(z) in the tanh form. Before
- * rounding, the relative error of this GELU is at most 2^-18. GELU(-infinity) is NaN.
+ * rounding, the relative error of this GELU, which uses the approximate instructions ex2 and rcp,
+ * is at most 2^-18. GELU(-infinity) is NaN.
  * KVR_PRODUCT_RESIDUAL computes y = y + gate * r, or y = y + r without a gate, where r is z rounded
  * to BF16.
  *

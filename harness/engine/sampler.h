@@ -99,8 +99,8 @@ struct kvr_sample_hooks {
  * by kvr_noise_to, and noise_ctx is a const struct kvr_noise *. Both n_frames and hooks->n_given
  * must be multiples of frames_per_chunk. `latents` [n_frames, frame_elems] receives the video's
  * latents and may be NULL. For models with RGB latents, the last x0 of a chunk is clamped to
- * latent_range. Returns KVR_ENAN if the network's output is not finite. If a hook returns an error,
- * kvr_sample stops and returns that error. */
+ * latent_range. Returns KVR_ENAN if the network's output is not finite, which the host checks after
+ * every step. If a hook returns an error, kvr_sample stops and returns that error. */
 enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_frames,
                            kvr_noise_fn *noise, void *noise_ctx,
                            const struct kvr_sample_hooks *hooks, float *latents);

@@ -8,13 +8,13 @@
  * The emulator reports errors that a GPU does not report. A memory error is an access out of
  * bounds, a misaligned access, or a read of uninitialized bytes. A data race is a pair of
  * conflicting accesses to one byte by two threads of a launch, unless a barrier or, within a warp,
- * a __syncwarp orders the two accesses. A barrier error is a __syncthreads that some threads of the
- * block never reach, because these threads have exited or wait at another source line. A warp error
- * is a warp operation whose mask contains an exited lane or lacks the caller, or a shuffle from a
- * lane outside the mask. The emulator also reports deadlocks. Two pointer arguments of a kernel
- * must not have equal addresses unless both are const, because pointer arguments of type
- * kvr_global<T> are __restrict__ under nvcc. The emulator does not detect an overlap of two
- * arguments whose addresses differ.
+ * a __syncwarp orders the two accesses. The emulator reports a race whichever access executes
+ * first. A barrier error is a __syncthreads that some threads of the block never reach, because
+ * these threads have exited or wait at another source line. A warp error is a warp operation whose
+ * mask contains an exited lane or lacks the caller, or a shuffle from a lane outside the mask. The
+ * emulator also reports deadlocks. Two pointer arguments of a kernel must not have equal addresses
+ * unless both are const, because pointer arguments of type kvr_global<T> are __restrict__ under
+ * nvcc. The emulator does not detect an overlap of two arguments whose addresses differ.
  *
  * The instructions of sm_90 are declared in hopper.cuh, and the rules that the emulator checks for
  * these instructions are listed in emu_hopper.cuh.

@@ -7,6 +7,10 @@
  * values of its group in registers. The kernel grid_encode_token encodes groups that contain all
  * channels of a token. The kernel grid_encode_rows encodes groups of channels within a token.
  *
+ * With `hadamard | sym(bits=4)` of F32 values, a kernel that fuses both stages encodes or decodes
+ * with 4.6 bytes of memory traffic per element. One kernel per stage would need 20.6 to encode and
+ * 12.6 to decode.
+ *
  * Codes, scales and zero points are bit-identical to the CPU's, because every rounding is the same
  * (built with -fmad=false). Where the CPU divides by a group's scale, the functions of quotient.h
  * compute the same quotient from the reciprocal of the scale. To find the minimum and the maximum
