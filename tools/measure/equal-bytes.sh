@@ -27,5 +27,5 @@ set -euo pipefail
         next
     }
     # Splits the note below the table into sentences.
-    { sub(/, (the )?means (include|are over) the draws/, ". Means include the draws"); sub(/, (settings )?model /, ". Settings: model ") }
+    { sub(/^intervals/, "Intervals"); sub(/, means include/, ". Means include"); sub(/, (settings )?model /, ". Settings: model ") }
     { print }' | "$(dirname "$0")/between.sh" "${3:-docs/equal-bytes.md}" equal-bytes
