@@ -286,8 +286,8 @@ struct kvr_stage_ops {
     /* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) into out [n,nh,D]. GRID sets `out` to the
      * decoded values, adds them to `out`, or subtracts them from `out`, as `mode` selects. EXACT
      * overwrites the outliers in `out` by their stored values. SHIFT undoes in `out` what `encode`
-     * did to x; a SHIFT that stores nothing to undo (`demean`) leaves `out` unchanged. On the CPU,
-     * several threads may call `decode` at once. */
+     * did to x, except that the stage `demean` leaves `out` unchanged, because it does not store
+     * the subtracted mean. On the CPU, several threads may call `decode` at once. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
     /* Variant of `encode` for EXACT stages on the CPU; may be NULL. Stores outliers into `out` like

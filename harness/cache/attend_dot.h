@@ -64,7 +64,7 @@ struct kvr_dot_kernels {
      * KVR_ATTEND_PAD. A NaN in a key makes the token's scale NaN. */
     void (*pack_keys)(const float *rows, const float *mu, int n, int d, uint8_t *code,
                       float *scale);
-    /* Quantizes n values, rows [n][d]. Writes padded(d) * kvr_round4(n) bytes of codes and the
+    /* Quantizes the values of n tokens, rows [n][d]. Writes padded(d) * kvr_round4(n) bytes of codes and the
      * scales scale [padded(d)]. A NaN in a value makes the channel's scale NaN. */
     void (*pack_values)(const float *rows, int n, int d, int8_t *code, float *scale);
     /* Computes the scores s [m][n] of m queries and n keys, where query i is number at + i in `q`.

@@ -16,8 +16,8 @@ struct kvr_attend_kind {
     enum kvr_status (*fuses)(const struct kvr_dev *dev, const struct kvr_codec *k,
                              const struct kvr_codec *v, const struct kvr_correction *c, int n_heads,
                              int head_dim);
-    /* Whether the jobs that `n` describes may have BF16 queries. A backend without this function
-     * supports F32 queries only. */
+    /* Whether the attention calls with the properties `n` may have BF16 queries. A backend without
+     * this function supports F32 queries only. */
     bool (*bf16)(const struct kvr_attend_needs *n);
     void (*run)(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
     enum kvr_status (*columns)(const struct kvr_column_job *job, struct kvr_attend_scratch *s);

@@ -230,9 +230,9 @@ static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, c
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Dequantizes tokens [FIRST, END) of UNIT tokens by 8 channels with two codes per element. `x` has
- * the codes of the F-bit grid, and `more` has the codes of the grid that quantizes the residual of
- * the F-bit grid. The products of code and scale of both grids are exact in F32. The sum of the two
+/* Dequantizes tokens [FIRST, END) of a tile of UNIT tokens by 8 channels, in which an element has
+ * two codes. `x` has the codes of the F-bit grid, and `more` has the codes of the grid that
+ * quantizes the residual of the F-bit grid. The products of code and scale of both grids are exact in F32. The sum of the two
  * products is rounded to F32, as on the CPU, and then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void

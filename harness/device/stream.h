@@ -100,17 +100,16 @@ void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, si
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* Records a timing event in the stream and returns a ticket that identifies it in
- * kvr_stream_elapsed(). After an error, -1 is returned, and the next kvr_stream_sync returns the
+/* Records a timing event in the stream and returns its handle (ticket) for kvr_stream_elapsed(). After an error, -1 is returned, and the next kvr_stream_sync returns the
  * error. The emulated device runs kernels synchronously, and its events are times of the host's
  * clock. */
 int64_t kvr_stream_mark(struct kvr_stream *s);
-/* Waits for the event of ticket b, and sets *ns to the nanoseconds between the events of tickets a
- * and b. Returns KVR_EINVAL if a ticket is invalid. */
+/* Waits for the event with handle b, and sets *ns to the nanoseconds between the events a and b.
+ * Returns KVR_EINVAL if a handle is invalid. */
 enum kvr_status kvr_stream_elapsed(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns);
-/* Releases a ticket, so that its event can be reused; a ticket of -1 is ignored. */
+/* Releases the handle of an event, so that the event can be reused. The value -1 is ignored. */
 void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket);
-/* Releases all tickets. */
+/* Releases the handles of all events. */
 void kvr_stream_forget_marks(struct kvr_stream *s);
 /* Returns the maximum number of timing events that were in use at once since the stream opened. */
 int64_t kvr_stream_most_marks(const struct kvr_stream *s);

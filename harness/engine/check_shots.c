@@ -349,7 +349,7 @@ enum kvr_status kvr_check_lora(struct kvr_checker *k)
     if (st == KVR_OK && !kvr_path_exists(path))
         st = kvr_check_note(
             k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
-            "file golden.safetensors is missing, whose tensor a.x is the input of this check");
+            "the folder has no golden.safetensors, which contains the input a.x of this check");
     else if (st == KVR_OK && !lora)
         st = kvr_check_note(k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
                             "neither lora.pt nor lora.safetensors is in the folder");

@@ -57,7 +57,7 @@ bool kvr_plan_encodes(const struct kvr_config *c, const struct kvr_model_config 
 static enum kvr_status encoder_files(const struct lister *l, const char *dir,
                                      const struct kvr_model_config *c)
 {
-    static const char without[] = "only prompts with embeddings can run";
+    static const char without[] = "only prompts whose suite gives a file of embeddings can run";
     struct kvr_resources_files n;
     char *encoder, *tokenizer;
     enum kvr_status st = kvr_embed_find(dir, &encoder, &tokenizer);

@@ -1,5 +1,5 @@
-/* cost_columns.h - columns that two tables of memory and time per method share: one is computed from
- * a database (cost.c), the other from committed measurements on a GPU (cost_card.c). */
+/* cost_columns.h - columns that two tables of memory and time per method share: one is computed
+ * from a database (cost.c), the other from committed measurements on a GPU (cost_card.c). */
 #ifndef KVR_REPORT_COST_COLUMNS_H
 #define KVR_REPORT_COST_COLUMNS_H
 

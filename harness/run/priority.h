@@ -5,14 +5,15 @@
 
 #include "harness/run/choose.h"
 
-/* Sorts `order`, the indices of all cells, by descending information per cost. Ties keep their
- * order; tied timed cells get the sweep's order. The information of one more prompt is the decrease
- * of the variance of a method's mean over n prompts, s^2 (1/n - 1/(n + 1)). The standard deviation
- * s over prompts is assumed to be equal for all methods. If costs are equal, every method therefore
- * gets its first prompt before any method gets a second. A repeat is one more cell with the same
- * method, prompt and seed. In timed sweeps it has the same information as a new prompt; in untimed
- * sweeps repeats come last. Costs of timed cells are rounded to powers of two, so that cells with
- * similar costs tie. A baseline precedes the first cell that needs it. */
+/* Sorts `order`, the indices of all cells, by descending information per cost. Tied cells keep
+ * their relative order in `order`, except that timed cells are put in the sweep's order. The
+ * information of one more prompt is the decrease of the variance of a method's mean over n
+ * prompts, s^2 (1/n - 1/(n + 1)). The standard deviation s over prompts is assumed to be equal for
+ * all methods. If costs are equal, every method therefore gets its first prompt before any method
+ * gets a second. A repeat is one more cell with the same method, prompt and seed. In timed sweeps
+ * it has the same information as a new prompt; in untimed sweeps repeats come last. Costs of timed
+ * cells are rounded to powers of two, so that cells with similar costs tie. A baseline precedes
+ * the first cell that needs it. */
 enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep,
                                        const struct kvr_job *jobs);
 

@@ -89,8 +89,8 @@ bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
  * measured. KVR_ENOMEM. */
 enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec);
 /* Reads all settings from a spec. Settings that the spec omits get their defaults. The strings of
- * the settings belong to the spec. KVR_EFORMAT: a setting has the wrong type, or a setting that
- * every spec has (KVR_KEY_ALWAYS) is missing. The message starts with `where`. */
+ * the settings belong to the spec. KVR_EFORMAT: a setting has the wrong type, or a
+ * required setting (KVR_KEY_ALWAYS) is missing. The message starts with `where`. */
 enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
                                        const char *where);
 

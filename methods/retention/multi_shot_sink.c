@@ -23,8 +23,8 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct shot_opts, frames, 32, 1, 4096,
                 "size of the window in latent frames, including the chunk being denoised"),
     KVR_OPT_INT(struct shot_opts, sink, 8, 0, 4096,
-                "number of first frames of the video that always stay in the cache, and maximum "
-                "number of first frames of the current shot that also stay"),
+                "N: the first N frames of the video always stay in the cache, and so do the first "
+                "N frames, at most, of the current shot"),
     { 0 },
 };
 

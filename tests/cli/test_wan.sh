@@ -234,7 +234,7 @@ json "memory by phase, and disk" '.phases.network.memory_bytes > 1.4e10 and .pha
 exits 0 "the same with the tiny decoder" run "$root/configs/wan-study33.yaml" --dry-run -q --json --set decoder=taehv
 json "takes less" '.phases.decoder.memory_bytes == 4 * (9845507 + 33546240 + 108625920) and .files[1].bytes == 22631078'
 exits 0 "in words" run "$root/configs/wan-study33.yaml" --dry-run -q
-prints "a file that is missing" '^text encoder +about 10.58 GiB +MISSING .*models_t5.*; without it only prompts with embeddings'
+prints "a file that is missing" '^text encoder +about 10.58 GiB +MISSING .*models_t5.*; without it only prompts whose suite gives a file of embeddings'
 prints "a phase" '^  decoder +[0-9]+ videos +4.42 GiB of device memory'
 # A program with emulated kernels plans for a GPU of another machine.
 if "$kvreel" doctor 2>/dev/null | grep -q 'emulated'; then
@@ -248,7 +248,7 @@ cd "$root" || exit 1
 
 exits 0 "a folder of a config alone" model check models/wan-1.3b --json
 json "lists what it lacks, with sizes" '(.missing | length) == 4 and (.missing[0] | test("^self_forcing_dmd.pt: network, about 5413.0 MiB$"))
-    and (.missing[2] | test("^models_t5_umt5-xxl-enc-bf16.pth: text encoder, about 10835.5 MiB; without it only prompts with embeddings can run$"))'
+    and (.missing[2] | test("^models_t5_umt5-xxl-enc-bf16.pth: text encoder, about 10835.5 MiB; without it only prompts whose suite gives a file of embeddings can run$"))'
 exits 0 "in words, its name completed by a shell" model check models/wan-1.3b/
 prints "the folder by its name" '^wan-1.3b: folder without weights$'
 prints "where each file belongs" '^missing: google/umt5-xxl/spiece.model: tokenizer, about 4.3 MiB; '

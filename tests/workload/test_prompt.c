@@ -169,7 +169,7 @@ START_TEST(hostile_lengths)
     ck_assert_int_eq(kvr_prompt_parse(&nano, s, 14, &p), KVR_EINVAL);
     s[KVR_PROMPT_MAX] = '\0';
     ck_assert_int_eq(kvr_prompt_parse(&nano, s, 14, &p), KVR_EINVAL);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "characters, at most"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "is too long; at most"));
     s[47] = '\0'; /* the longest possible word */
     ck_assert_int_eq(kvr_prompt_parse(&nano, s, 14, &p), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), s));

@@ -81,7 +81,7 @@ table() { # NAME TITLE
             if ($6 != "null" && !($6 + 0 <= limit)) { print "error of " key ": " $6 ", limit " limit >"/dev/stderr"; exit 1 }
         }
         END {
-            print "\nReferences: `" refs "`. Rates are in " unit ".\n"
+            print "\n" (index(refs, ",") ? "Names of references" : "Name of the reference") " in `kvreel bench`: `" refs "`. Rates are in " unit ".\n"
             line = "| row |"; rule = "|---|"
             for (f = 1; f <= n; f++) { line = line " " head[f] " |"; rule = rule "---:|" }
             print line

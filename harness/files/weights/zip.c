@@ -308,8 +308,9 @@ static enum kvr_status read_records(struct kvr_zipfile *z, const char *where,
     }
     if (at != e->dir_end)
         return refuse(where,
-                      "%" PRIu64 " bytes lie between the central directory's last entry and its "
-                      "end record",
+                      "%" PRIu64
+                      " bytes lie between the last entry of the central directory and the "
+                      "end record, but none are allowed",
                       e->dir_end - at);
     return check_records(z, where, bytes);
 }

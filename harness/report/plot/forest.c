@@ -71,8 +71,9 @@ static enum kvr_status choose(struct forest *f)
             f->claim[f->n++] = c;
     }
     if (f->n == 0)
-        return kvr_fail(KVR_EINVAL, "plot claims: no claim has an interval and a margin; `kvreel "
-                                    "settle all` measures them");
+        return kvr_fail(KVR_EINVAL,
+                        "plot claims: the database has too few prompts for an interval of "
+                        "any claim; `kvreel settle all` measures more");
     qsort(f->claim, (size_t)f->n, sizeof(const struct kvr_claim *), by_verdict);
     return KVR_OK;
 }

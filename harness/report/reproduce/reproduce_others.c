@@ -64,7 +64,7 @@ static enum kvr_status add_bias_cell(struct kvr_repro *r, const struct kvr_table
                 measured_bias(db, schemes[i].name, correction, quantity, basis, sizeof basis);
     if (isnan(out.measured)) {
         out.verdict = KVR_VERDICT_NOT_MEASURED;
-        out.reason = !ours                        ? "this metric needs weights of trained networks"
+        out.reason = !ours ? "kvreel does not include the trained networks that compute this metric"
                      : strcmp(scheme, "QVG") == 0 ? "kvreel does not have the method QVG"
                      : r->db_path                 ? "no finished cell of this method and correction"
                                                   : "no database given; add --db FILE";

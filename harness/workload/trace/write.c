@@ -160,10 +160,9 @@ enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace
     if (layer == 0)
         KVR_TRY(begin_pass(w, pass));
     if (layer != w->layers || layer >= w->layout.n_layers)
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: layer %d was written after %d of %d layers; layers must be written in order",
-            w->dir, layer, w->layers, w->layout.n_layers);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: layer %d (counted from 0) was written, but layer %d of %d is next",
+                        w->dir, layer, w->layers, w->layout.n_layers);
     if (pass->queries)
         item[n++] = (struct kvr_st_item){ "q", call->q };
     if (pass->queries && call->out.data)

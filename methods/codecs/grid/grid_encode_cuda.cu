@@ -518,7 +518,7 @@ static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>
 /* Encodes groups of channels within a token. A CTA encodes 8 tokens. In each token, it encodes as
  * many groups as fit into SPAN channels, or one group if a group has at least SPAN channels. One
  * warp computes the minimum and the maximum of each group, and one thread computes the quantization
- * parameters of each group. Then each thread quantizes sizeof(T) channels of all 8 tokens. */
+ * parameters of each group. Then each thread quantizes a few adjacent channels of all 8 tokens. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, 5)
     grid_encode_rows(struct shape g, int64_t span, unsigned spans,

@@ -129,8 +129,8 @@ static inline struct chain chain_of(const struct kvr_grid_chain *c)
     return chain;
 }
 
-/* The buffers of a chain of two grids. If the chain has one grid, the buffers of the second grid
- * are NULL. */
+/* Buffers of the codes and scales of a value that is quantized once or twice. The second quantizer,
+ * which encodes the residual of the first, has index 1; without it, its pointers are NULL. */
 struct grid_buffers {
     void *codes[2], *scales[2];
 };

@@ -329,8 +329,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
 
     if (self < 256)
         bins[self] = 0;
-    /* the loop has the same number of iterations for all pieces, because the loop contains
-     * barriers */
+    /* All threads run the same number of iterations, because each iteration contains barriers. */
     for (int64_t at = 0; at < each; at += OF_PIECE) {
         const int64_t i = first + at + mine;
 
