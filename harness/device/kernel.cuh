@@ -17,10 +17,10 @@
  * records an error on the stream, if the device does not support this size. */
 extern "C" bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes);
 
-/* Whether a launch of the kernel may use `shared` bytes of dynamic shared memory. Without
- * cudaFuncSetAttribute, a block has at most 48 KiB of static plus dynamic shared memory. The macro
- * does not know a kernel's static shared memory, so every launch with dynamic shared memory calls
- * kvr_stream_ask_shared(). */
+/* Allows launches of the kernel to use `shared` bytes of dynamic shared memory. Gives false if the
+ * device refuses. Without cudaFuncSetAttribute, a block has at most 48 KiB of static plus dynamic
+ * shared memory. The macro does not know a kernel's static shared memory, so every launch with
+ * dynamic shared memory calls kvr_stream_ask_shared(). */
 #define KVR_MAY_SHARE(kernel, shared, s)                                                           \
     ((shared) == 0 || kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))
 

@@ -110,13 +110,13 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
     if (t->n < p->set.frames || p->set.frames > c->context_length)
         return kvr_yaml_fail(
             t->at,
-            "prompt '%s': frames %d (for a language model, the number of tokens), need at most %d "
-            "(tokens in the prompt's text) and at most %d (context length of model %s in tokens)",
+            "prompt '%s': %d tokens requested (setting frames), need at most %d, the tokens of the "
+            "prompt's text, and at most %d, the context length of model %s",
             p->prompt->id, p->set.frames, t->n, c->context_length, p->model->name);
     if (kvr_text_bins(&r, p->set.frames, NULL) == 0)
         return kvr_yaml_fail(t->at,
-                             "prompt '%s': frames %d (for a language model, the number of tokens), "
-                             "need at least the prefix of %d tokens and one chunk of %d tokens",
+                             "prompt '%s': %d tokens requested (setting frames), need at least the "
+                             "prefix of %d tokens and one chunk of %d tokens",
                              p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
     if (strcmp(p->set.kind, "probe") == 0)
         snprintf(why, n,

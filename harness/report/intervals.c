@@ -292,11 +292,10 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     }
     kvr_table_close(&t);
     *extremes = about.extremes;
-    snprintf(
-        note, sizeof note,
-        "intervals and tie letters treat prompts as samples; distinguishing %d methods needs at "
-        "least %d prompts",
-        about.most, kvr_pairs_needed(about.most * (about.most - 1) / 2, 0.95));
+    snprintf(note, sizeof note,
+             "intervals and letters in column tie treat prompts as samples; distinguishing %d "
+             "methods needs at least %d prompts",
+             about.most, kvr_pairs_needed(about.most * (about.most - 1) / 2, 0.95));
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st == KVR_OK)

@@ -18,6 +18,8 @@ unset KVREEL_DB KVREEL_OUT KVREEL_TIMEOUT_S KVREEL_MEMORY_MIB KVREEL_JOBS KVREEL
 
 finish() {
     local rc=$?
+    # A background job that is killed before it runs its program may execute this trap, too.
+    [ "$BASHPID" = "$$" ] || exit "$rc"
     chmod -R u+w "$work" 2>/dev/null
     rm -rf "$work"
     [ "$rc" -ne 0 ] || [ "$n_failed" -eq 0 ] || rc=1

@@ -130,7 +130,7 @@ for v in $variants; do
 done >"$dir/codec.all"
 # The rate of memcpy shows whether the host was busy (4 GB/s) or idle (10 GB/s and more).
 awk -F'\t' '$2 ~ /\.t1$/ && $4 > 0 { rate = $5 / $4; if (!n++ || rate < low) low = rate; if (rate > high) high = rate; unit = $6 }
-    END { printf "* memcpy with one thread reaches %.2g to %.2g %s, depending on the row and the load\n", low, high, unit }' "$dir/codec.all"
+    END { printf "* memcpy with one thread reaches %.2g to %.2g %s, depending on the benchmark and load average\n", low, high, unit }' "$dir/codec.all"
 grep INT4 "$dir/codec.all" | awk -F'\t' '
     {
         key = $2

@@ -95,8 +95,8 @@ struct kvr_claim_card {
     const char *on;        /* text that the GPU's name must contain, such as "H200" ("": any GPU) */
     bool above;
     double bound;
-    int n;                  /* number of measurement sessions with a ratio or, if `than` is "",
-                             * with a value of row `of` */
+    int n;                  /* number of measurement sessions that have rows `of` and `than` (or,
+                             * if `than` is "", row `of`) */
     double lo, hi, log_sum; /* `lo`, `hi`: smallest and largest of the n ratios; `log_sum`: sum
                              * of the ratios' natural logarithms; if `than` is "", the n values
                              * of row `of` replace the ratios */
