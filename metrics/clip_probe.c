@@ -78,8 +78,8 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
     }
     return h->n_classes >= 2 ? KVR_OK
                              : kvr_fail(KVR_EFORMAT,
-                                        "%s: metadata '%s' has %d classes (words) after the "
-                                        "positions in the prompt, need at least 2",
+                                        "%s: metadata '%s' lists %d words to distinguish, "
+                                        "need at least 2, as in '4,5 motion:still dir:left'",
                                         kvr_st_path(f), h->name, h->n_classes);
 }
 

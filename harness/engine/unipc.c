@@ -131,7 +131,7 @@ enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name)
             return kvr_fail(
                 KVR_EUNSUPPORTED,
                 "sampler renoise needs denoising timesteps, but the model's config.json has no "
-                "denoising_steps; set key schedule, as in 5:1000-750-500-250");
+                "denoising_steps; give them in the setting schedule, as in 1000-750-500-250");
         c->sampler = KVR_SAMPLER_RENOISE;
         return KVR_OK;
     }

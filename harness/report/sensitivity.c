@@ -242,13 +242,15 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
         find_methods(&w);
         st = all_verdicts(&w, *out);
     }
-    snprintf(note, sizeof note,
-             "%s; above: the best method that is significantly worse than the row's method over "
-             "all rollouts; each later column repeats this comparison with only some rollouts: yes "
-             "(better, and the interval excludes 0), weaker (better, but the interval includes 0), "
-             "no (not better) or reversed (worse, and the interval excludes 0); teacher: cells "
-             "with forcing: teacher; other version: such as NAME@study instead of NAME",
-             o->metric);
+    snprintf(
+        note, sizeof note,
+        "%s; column above names method B, the best of the methods that are significantly worse "
+        "than the row's method A; the columns after it test with other rollouts whether A is "
+        "still better than B: yes (the confidence interval of the difference excludes 0), "
+        "weaker (A is better, but the interval includes 0), no, or reversed (B is better, and "
+        "the interval excludes 0); teacher: rollouts with forcing: teacher; other version: "
+        "the methods as the 33-method study implemented them (NAME@study), or the reverse",
+        o->metric);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st != KVR_OK)

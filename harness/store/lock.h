@@ -18,8 +18,8 @@
 enum kvr_status kvr_store_lock(int *fd, const char *db_path);
 void kvr_store_unlock(int *fd); /* accepts -1 */
 
-/* Sets *held to whether a process holds the lock. If so, writes a text that identifies the process
- * to `who`, such as "process 123 on HOST". The function neither creates the lock file nor acquires
+/* Sets *held to whether a process holds the lock. If so, `who` receives the process and its host,
+ * such as "process 123 on HOST". The function neither creates the lock file nor acquires
  * the lock. */
 enum kvr_status kvr_store_locked(const char *db_path, bool *held, char who[256]);
 

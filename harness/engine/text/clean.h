@@ -8,9 +8,9 @@
  * Each line of a prompt is repaired as by Python's ftfy.fix_text, repeatedly until a repair no
  * longer changes the line. The repairs decode HTML character references and text whose UTF-8 bytes
  * were read as Latin-1 or Windows-1252. In the first line that contains `<` and in all later lines,
- * the repairs leave character references unchanged. The repairs replace C1 controls, ligatures,
- * fullwidth and halfwidth forms, curly quotes and line ends other than LF by their plain forms. The
- * repairs remove terminal escapes and control characters, and convert the text to Unicode's
+ * the repairs leave character references unchanged. The repairs replace ligatures, fullwidth and
+ * halfwidth forms, and curly quotes by plain characters, C1 controls by the characters that
+ * Windows-1252 has at these codes, and other line ends by LF. The repairs remove terminal escapes and control characters, and convert the text to Unicode's
  * normalization form C. After all repairs, HTML character references are decoded two more times.
  * Finally, each run of white space becomes one space, and white space at both ends is removed.
  *
