@@ -15,9 +15,9 @@
  * (NOISY) rollout; and codes of the disturbances, such as LOAD (other programs used the CPU). */
 #define COST_RUNTIME                                                                               \
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },                        \
-        { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },           \
+        { .name = "runtime_seen_s", .head = "uncontrolled runtime", .unit = "(s)", .digits = 2 },  \
     {                                                                                              \
-        .name = "time_codes", .head = "because", .digits = -1                                      \
+        .name = "time_codes", .head = "why uncontrolled", .digits = -1                             \
     }
 
 #define COST_PUBLISHED_RUNTIME                                                                     \

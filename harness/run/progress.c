@@ -97,8 +97,8 @@ void kvr_progress_say(struct kvr_progress *p, const char *fmt, ...)
     kvr_progress_tick(p);
 }
 
-/* Prints what distinguishes cells of the same prompt and method, such as " (probe, step, draw 2,
- * repeat 3)". Draws and repeats count from 1. */
+/* Prints what distinguishes cells of the same prompt and method, such as " (probe, step, rerun 2,
+ * repeat 3)". Reruns and repeats count from 1. */
 static void print_which(FILE *out, const struct kvr_cell *c)
 {
     const char *open = " (";
@@ -112,7 +112,7 @@ static void print_which(FILE *out, const struct kvr_cell *c)
         open = ", ";
     }
     if (c->set.jitter) {
-        fprintf(out, "%sdraw %lld", open, (long long)c->set.jitter);
+        fprintf(out, "%srerun %lld", open, (long long)c->set.jitter);
         open = ", ";
     }
     if (c->repeat) {

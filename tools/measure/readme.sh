@@ -34,11 +34,11 @@ echo >"$table"
     SELECT method, round(compression, 2) AS compression, round(psnr_db, 1) AS 'PSNR, dB',
            round(psnr_floor, 1) AS 'floor, dB',
            round(ssim, 4) AS SSIM, round(peak_bytes / 1048576.0, 1) AS 'peak, MiB',
-           round(runtime_seen_s, 2) AS 'time seen, s', n_ok || '/' || n_attempted AS n
+           round(runtime_seen_s, 2) AS 'uncontrolled time, s', n_ok || '/' || n_attempted AS n
     FROM summary ORDER BY compression" >>"$table"
 {
     echo
-    echo "Values are means over the demo's six prompts, with 42 latent frames and a window of 21. \`time seen\` is a cell's median"
+    echo "Values are means over the demo's six prompts, with 42 latent frames and a window of 21. \`uncontrolled time\` is a cell's median"
     echo "wall time with one thread while two cells run, not a controlled measurement. \`floor\` is the PSNR of BF16 reruns. CPU"
     echo "(family/model/stepping): $("$kvreel" query --db "$db" --csv "
         SELECT cpu_model FROM session ORDER BY started DESC LIMIT 1" | tail -n 1 | tr -d '\r"')."
