@@ -283,7 +283,7 @@ START_TEST(draws_and_forcings)
     ck_assert_int_eq(n_lines_with(o.progress, "a RTN_INT2: OK"), 1);
     ck_assert_int_eq(n_lines_with(o.progress, "a RTN_INT2 (teacher): OK"), 1);
     ck_assert_int_eq(n_lines_with(o.progress, "a BF16 (rerun 1): OK"), 1);
-    ck_assert_int_eq(n_lines_with(o.progress, "a RTN_INT2 (teacher, draw 2): OK"), 1);
+    ck_assert_int_eq(n_lines_with(o.progress, "a RTN_INT2 (teacher, rerun 2): OK"), 1);
     fclose(o.progress);
     o.progress = NULL;
     ck_assert_int_eq(s.ok, 2 * 3 * 2);
