@@ -152,7 +152,7 @@ static enum kvr_status read_file(const struct kvr_model *m, int n, const char *p
                                  struct kvr_teacher *out)
 {
     const struct extents e = extents_of(m, n);
-    struct kvr_tensor k, v, hidden;
+    struct kvr_tensor k = { 0 }, v = { 0 }, hidden = { 0 };
     enum kvr_status st;
 
     KVR_TRY(kvr_st_open(&out->file, path));
