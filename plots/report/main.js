@@ -12,9 +12,9 @@ function drawFacts() {
   $("question").textContent = question || "KV-cache compression for autoregressive video";
   const noise = uniq(CELLS.filter(c => c.verdict === "NOISY").flatMap(c => c.verdict_codes.split(" ")), x => x);
   const probes = ALL_CELLS.length - CELLS.length;
-  const draws = sum("n_ok") - CELLS.filter(c => c.outcome === "OK").length; // perturbed draws determine only the chaos floor
+  const draws = sum("n_ok") - CELLS.filter(c => c.outcome === "OK").length; // reruns with perturbed noise determine only the chaos floor
   const facts = [
-    ["Cells", [`${sum("n_ok")} of ${sum("n_planned")} measured`, ...words.map(([w, n]) => `${n} ${w}`)].join(", ") + (probes ? `; ${probes} probed` : "") + (draws > 0 ? `; ${draws} perturbed draws, without a verdict` : "")],
+    ["Cells", [`${sum("n_ok")} of ${sum("n_planned")} measured`, ...words.map(([w, n]) => `${n} ${w}`)].join(", ") + (probes ? `; ${probes} probed` : "") + (draws > 0 ? `; ${draws} reruns with perturbed noise, which get no verdict` : "")],
     ["Verdicts", ["VALID", "NOISY", "INVALID"].map(v => [v, CELLS.filter(c => c.verdict === v).length]).filter(x => x[1]).map(([v, n]) => `${n} ${v}`).join(", ") + (noise.length ? " (" + noise.join(", ") + ")" : "")],
     ["Hardware", uniq(SESSIONS, x => `${x.host}: ${x.cpu_model}, ${x.n_cpus} CPUs, ${bytes(x.memory_bytes)}` + (x.driver && !x.driver.startsWith("none") ? ", " + x.driver : "")).join("; ")],
     ["Backend", uniq(CELLS, c => c.backend).join(", ") + ", attention path " + uniq(CELLS, c => c.path).join(", ") + ", threads " + uniq(CELLS, c => c.threads).join(", ")],

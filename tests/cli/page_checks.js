@@ -12,7 +12,7 @@
     // Every measured cell has a verdict or is a draw.
     const fact = re => (document.body.textContent.match(re) || [0, "0"])[1] * 1;
     say(fact(/(\d+) of \d+ measured/) > 0 && fact(/(\d+) of \d+ measured/) ===
-        fact(/Verdicts\D*(\d+) VALID/) + fact(/(\d+) NOISY/) + fact(/; (\d+) perturbed draws/), "the cells add up", $("facts") && $("facts").textContent);
+        fact(/Verdicts\D*(\d+) VALID/) + fact(/(\d+) NOISY/) + fact(/; (\d+) reruns with perturbed noise/), "the cells add up", $("facts") && $("facts").textContent);
 
     // Nobody took care of these times: grey, with the reason, and of no part in a front.
     const greys = all("#table td.grey");
