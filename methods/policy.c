@@ -2,9 +2,10 @@
  * "name(option=value,...)". */
 #include "methods/policy.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "harness/core/join.h"
 
 #define TIERS(name) extern const struct kvr_tiers kvr_tiers_##name;
 #include "methods/tiers/tiers.def"
@@ -71,14 +72,11 @@ static enum kvr_status split(struct words *w, const char *axis, const char *text
 static enum kvr_status fail_unknown(const char *axis, const char *name, const char *const *names)
 {
     const char *near = kvr_nearest(name, names);
-    char known[TEXT_MAX] = "";
-    size_t used = 0;
+    char known[TEXT_MAX];
 
-    for (int i = 0; names[i] && used < sizeof known; i++)
-        used +=
-            (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
     return kvr_fail(KVR_ENOTFOUND, "%s: unknown name '%s'%s%s%s; need one of %s", axis, name,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", known);
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
+                    kvr_join_all(known, sizeof known, names));
 }
 
 /* Allocates the options of tiers or a retention, sets the defaults, and parses w->args. Then calls

@@ -7,6 +7,7 @@
 #include "harness/cli/kernels.h"
 #include "harness/cli/libraries.h"
 #include "harness/core/isa.h"
+#include "harness/core/join.h"
 #include "harness/core/machine.h"
 #include "harness/core/procfile.h"
 #include "harness/device/blaslt.h"
@@ -67,11 +68,8 @@ static json_t *check_models(enum kvr_status *worst)
     if (st != KVR_OK)
         return check("models", false, kvr_error());
     any = names[0] != NULL;
-    for (int i = 0; names[i]; i++) {
-        size_t used = strlen(text);
-
-        snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", names[i]);
-    }
+    for (int i = 0; names[i]; i++)
+        kvr_join(text, sizeof text, names[i]);
     free(names);
     return check("models", any, any ? text : "none; run from the folder that contains models/");
 }

@@ -13,6 +13,7 @@
 #include "harness/cache/conform.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/plugin_new.h"
+#include "harness/core/join.h"
 #include "harness/device/names.h"
 #include "methods/plugin.h"
 
@@ -193,15 +194,13 @@ static enum kvr_status name_unused(const struct kvr_plugin *p, json_t *rows, str
     return KVR_OK;
 }
 
-/* Writes the names of the plug-in's methods to buf [n], separated by commas, and returns buf. */
+/* Writes the names of the plug-in's methods to buf [n], and returns buf, or "none". */
 static const char *methods_of(const struct kvr_plugin *p, char *buf, size_t n)
 {
-    size_t used = 0;
-
-    snprintf(buf, n, "none");
-    for (int m = 0; p->methods && p->methods[m] && used < n; m++)
-        used += (size_t)snprintf(buf + used, n - used, "%s%s", m ? ", " : "", p->methods[m]->name);
-    return buf;
+    buf[0] = 0;
+    for (int m = 0; p->methods && p->methods[m]; m++)
+        kvr_join(buf, n, p->methods[m]->name);
+    return buf[0] ? buf : "none";
 }
 
 static enum kvr_status check_all(const struct plugin_opts *o, const struct kvr_plugin *p,

@@ -6,6 +6,7 @@
 
 #include "harness/cli/cli.h"
 #include "harness/core/isa.h"
+#include "harness/core/join.h"
 #include "harness/plan/find.h"
 #include "harness/report/plot/curves.h"
 #include "harness/report/plot/plot.h"
@@ -155,13 +156,11 @@ static const struct {
 /* Writes the names of all kinds of values to buf [n], as "methods, metrics, ...". */
 static const char *all_kinds(char *buf, size_t n)
 {
-    size_t used = 0;
-
     buf[0] = 0;
-    for (size_t i = 0; i < sizeof writers / sizeof *writers && used < n; i++)
-        used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? ", " : "", writers[i].kind);
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed && used < n; i++)
-        used += (size_t)snprintf(buf + used, n - used, ", %s", fixed[i].kind);
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
+        kvr_join(buf, n, writers[i].kind);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        kvr_join(buf, n, fixed[i].kind);
     return buf;
 }
 

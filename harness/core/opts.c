@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "harness/core/join.h"
+
 enum { WORD_MAX = 128, LIST_MAX = 512 };
 
 /* The checked value of an option, before it is stored. It must be zero-initialized: the whole field
@@ -67,25 +69,6 @@ const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *nam
             return o;
     }
     return NULL;
-}
-
-/* Writes the names of a NULL-terminated list to `buf` as "a, b, c". If they do not fit, the text
- * ends in "...". */
-static const char *list_text(const char *const *names, char buf[LIST_MAX])
-{
-    size_t used = 0;
-
-    buf[0] = '\0';
-    for (int i = 0; names[i]; i++) {
-        size_t len = strlen(names[i]);
-
-        if (used + len + 6 >= LIST_MAX) {
-            strcpy(buf + used, "...");
-            break;
-        }
-        used += (size_t)sprintf(buf + used, "%s%s", names[i], names[i + 1] ? ", " : "");
-    }
-    return buf;
 }
 
 static enum kvr_status parse_int(const struct kvr_opt *o, const char *text, struct value *v)
@@ -149,7 +132,7 @@ static enum kvr_status parse_enum(const struct kvr_opt *o, const char *text, str
         }
     }
     near = kvr_nearest(text, o->names);
-    list_text(o->names, list);
+    kvr_join_all(list, sizeof list, o->names);
     if (near)
         return kvr_fail(KVR_EINVAL,
                         "option %s: '%s' is not allowed, need one of %s; did you mean '%s'?",
@@ -211,7 +194,7 @@ static enum kvr_status fail_unknown(const struct kvr_opt *table, const char *nam
     if (near)
         return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown; did you mean '%s'?", name, near);
     return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown; known options are: %s", name,
-                    list_text(names, list));
+                    kvr_join_all(list, sizeof list, names));
 }
 
 static enum kvr_status check(const struct kvr_opt *table, const char *name, const char *text,

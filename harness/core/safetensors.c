@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "harness/core/join.h"
 #include "harness/core/json.h"
 
 enum { LENGTH_BYTES = 8, HEADER_MAX = 100 * 1000 * 1000 };
@@ -52,8 +53,7 @@ static enum kvr_status read_dtype(const struct kvr_st *f, json_t *spec, struct e
     if (json_is_string(v) && kvr_dtype_parse(json_string_value(v), &e->dtype))
         return KVR_OK;
     for (int i = 0; i < KVR_N_DTYPES; i++)
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "",
-                 kvr_dtype_name((enum kvr_dtype)i));
+        kvr_join(all, sizeof all, kvr_dtype_name((enum kvr_dtype)i));
     if (!json_is_string(v))
         return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': dtype is %s, need one of %s", f->path,
                         e->name, v ? "not a string" : "missing", all);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/join.h"
 #include "harness/core/path.h"
 #include "harness/core/remember.h"
 #include "harness/engine/draw_cuda.h"
@@ -418,12 +419,9 @@ static_assert(sizeof kvr_decoder_names / sizeof *kvr_decoder_names == KVR_N_DECO
 static enum kvr_status fail_none(const char *dir, const char *what, const char *const *names)
 {
     char list[256];
-    int n = 0;
 
-    for (int i = 0; names[i] && n < (int)sizeof list; i++)
-        n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", i ? ", " : "", names[i]);
     return kvr_fail(KVR_ENOTFOUND, "%s: %sneed one of the files %s; none was found", dir, what,
-                    list);
+                    kvr_join_all(list, sizeof list, names));
 }
 
 /* Finds the paths of a model's files. If `may_lack`, the weights may be missing. */

@@ -1,5 +1,6 @@
 /* model_config.c - reads config.json. It checks the type and the bounds of every key, and then the
  * consistency of the keys. */
+#include "harness/core/join.h"
 #include "harness/engine/model.h"
 
 #include <math.h>
@@ -92,8 +93,7 @@ static enum kvr_status choice(const struct reader *r, const char *key, const cha
                               int *out)
 {
     const char *text = NULL, *near;
-    char list[160] = "";
-    int n = 0;
+    char list[160];
 
     KVR_TRY(kvr_json_string_opt(r->root, r->path, key, &text));
     if (!text)
@@ -104,11 +104,9 @@ static enum kvr_status choice(const struct reader *r, const char *key, const cha
             return KVR_OK;
         }
     near = kvr_nearest(text, names);
-    for (int i = 0; names[i] && n < (int)sizeof list; i++)
-        n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", i ? ", " : "", names[i]);
     return kvr_fail(KVR_EFORMAT,
                     "%s: %s: unknown value \"%.40s\"; did you mean \"%s\"? Allowed: %s", r->path,
-                    key, text, near ? near : names[0], list);
+                    key, text, near ? near : names[0], kvr_join_all(list, sizeof list, names));
 }
 
 static enum kvr_status read_sizes(const struct reader *r, struct kvr_model_config *c)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/core/dtype.h"
+#include "harness/core/join.h"
 #include "harness/engine/sampler.h"
 #include "harness/engine/unipc.h"
 
@@ -178,8 +179,7 @@ bool kvr_schedule_is_list(const char *text)
 enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name)
 {
     struct named list;
-    char names[256] = "";
-    int n = 0;
+    char names[256];
 
     if (strcmp(name, kvr_schedule_names[0]) == 0)
         return KVR_OK;
@@ -191,16 +191,13 @@ enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name
             put(c, &named[i]);
             return KVR_OK;
         }
-    for (int i = 0; kvr_schedule_names[i] && n < (int)sizeof names; i++)
-        n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", i ? ", " : "",
-                      kvr_schedule_names[i]);
     if (!parse_list(name, &list))
         return kvr_fail(
             KVR_EINVAL,
             "schedule '%s': need a name (%s), or 1..%d decreasing timesteps of at most 1000, "
             "as in 1000-750-500-250, or a timestep shift before them, as in "
             "5:1000-750-500-250",
-            name, names, KVR_MAX_STEPS);
+            name, kvr_join_all(names, sizeof names, kvr_schedule_names), KVR_MAX_STEPS);
     list.shift = list.shift > 0 ? list.shift : c->timestep_shift;
     put(c, &list);
     return KVR_OK;

@@ -9,6 +9,7 @@
 #include <yaml.h>
 
 #include "harness/core/infile.h"
+#include "harness/core/join.h"
 #include "harness/core/opts.h"
 
 /* Element of a list of all memory blocks of a document. They are freed when the document is
@@ -76,17 +77,10 @@ enum kvr_status(kvr_yaml_fail)(const struct kvr_yaml_node *n, const char *fmt, .
     return kvr_fail(KVR_EINVAL, "%s:%d:%d: %s", n->file, n->line, n->column, text);
 }
 
-__attribute__((format(printf, 3, 4))) static enum kvr_status
-fail_at(const struct builder *b, yaml_mark_t m, const char *fmt, ...)
-{
-    char what[512];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    return kvr_fail(KVR_EINVAL, "%s:%zu:%zu: %s", b->file, m.line + 1, m.column + 1, what);
-}
+/* fail_at(b, m, format, ...): fails with a message that begins with the file, line and column. */
+#define fail_at(b, m, ...)                                                                         \
+    kvr_fail_prefix(kvr_fail(KVR_EINVAL, __VA_ARGS__), "%s:%zu:%zu", (b)->file, (m).line + 1,      \
+                    (m).column + 1)
 
 static enum kvr_status next_event(struct builder *b, yaml_event_t *e)
 {
@@ -537,16 +531,12 @@ const char *kvr_yaml_kind_name(const struct kvr_yaml_node *n)
 static enum kvr_status unknown_key(const struct kvr_yaml_node *key, const char *const *allowed)
 {
     const char *near = kvr_nearest(key->text, allowed);
-    char list[320] = "";
-    size_t n = 0;
-    int i;
+    char list[320];
 
     if (near)
         return kvr_yaml_fail(key, "'%s' is not a known key; did you mean '%s'?", key->text, near);
-    for (i = 0; allowed[i] && n + 64 < sizeof list; i++)
-        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", allowed[i]);
-    return kvr_yaml_fail(key, "'%s' is not a known key; need one of %s%s", key->text, list,
-                         allowed[i] ? ", ..." : "");
+    return kvr_yaml_fail(key, "'%s' is not a known key; need one of %s", key->text,
+                         kvr_join_all(list, sizeof list, allowed));
 }
 
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed)

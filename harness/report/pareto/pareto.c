@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/join.h"
 #include "harness/report/table/chaos.h"
 #include "harness/report/pareto/pareto_race.h"
 #include "harness/report/stats/stats.h"
@@ -221,15 +222,13 @@ static enum kvr_status contenders_of_paper(struct kvr_race *r)
 static enum kvr_status drop_empty(struct kvr_race *r)
 {
     for (int k = 0; k < r->n_objectives; k++) {
-        size_t n = strlen(r->left_out);
         int have = 0;
 
         for (int i = 0; i < r->n; i++)
             have += isfinite(r->who[i].v[k]);
         if (have)
             continue;
-        snprintf(r->left_out + n, sizeof r->left_out - n, "%s%s", n ? ", " : "",
-                 r->objective[k].name);
+        kvr_join(r->left_out, sizeof r->left_out, r->objective[k].name);
         r->n_objectives--;
         for (int j = k; j < r->n_objectives; j++)
             r->objective[j] = r->objective[j + 1];

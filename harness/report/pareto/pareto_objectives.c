@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/join.h"
 #include "harness/report/pareto/pareto_race.h"
 #include "metrics/metric.h"
 
@@ -58,13 +59,12 @@ static bool contains(const char *name, const char *const *names, int n_names)
 static enum kvr_status unknown(const char *name, const char *const *names, int n_names)
 {
     char list[768] = "";
-    size_t n = 0;
 
     for (int i = 0; i < N_KNOWN; i++)
-        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", known[i].name);
-    for (int i = 0; i < n_names && n + 64 < sizeof list; i++)
+        kvr_join(list, sizeof list, known[i].name);
+    for (int i = 0; i < n_names; i++)
         if (strcmp(names[i], "ssim") != 0)
-            n += (size_t)snprintf(list + n, sizeof list - n, ", %.60s", names[i]);
+            kvr_join(list, sizeof list, names[i]);
     return kvr_fail(KVR_EINVAL,
                     "unknown objective '%s'; need one of %s, or a metric of `kvreel list metrics`",
                     name, list);
@@ -173,7 +173,6 @@ static enum kvr_status parse_margin(struct kvr_objective *list, int n_list, cons
 {
     const char *equals = memchr(text, '=', n);
     char name[64] = "", all[KVR_OBJECTIVES_MAX * 66] = "", *end = NULL;
-    size_t at = 0;
     size_t len = equals ? (size_t)(equals - text) : n;
     double value = equals ? strtod(equals + 1, &end) : NAN;
 
@@ -188,8 +187,8 @@ static enum kvr_status parse_margin(struct kvr_objective *list, int n_list, cons
             list[k].chaos = false;
             return KVR_OK;
         }
-    for (int k = 0; k < n_list && at < sizeof all; k++)
-        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", k ? ", " : "", list[k].name);
+    for (int k = 0; k < n_list; k++)
+        kvr_join(all, sizeof all, list[k].name);
     return kvr_fail(KVR_EINVAL, "margin '%s': this name is not one of the objectives (%s)", name,
                     all);
 }

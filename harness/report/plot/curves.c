@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/join.h"
 #include "harness/core/path.h"
 #include "harness/report/plot/bands.h"
 #include "harness/report/plot/curves_script.h"
@@ -261,10 +262,8 @@ static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *w
 
     KVR_TRY(kvr_table_query(&t, db_path, "SELECT DISTINCT name FROM series ORDER BY name", NULL));
     for (int r = 0; r < t->n_rows; r++) {
-        size_t n = strlen(list);
-
         there = there || strcmp(kvr_table_text(t, r, 0), name) == 0;
-        snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", kvr_table_text(t, r, 0));
+        kvr_join(list, sizeof list, kvr_table_text(t, r, 0));
     }
     kvr_table_close(&t);
     if (!there || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.")])
