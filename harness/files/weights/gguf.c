@@ -3,8 +3,6 @@
 #include "harness/files/weights/gguf.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,17 +46,9 @@ struct placed {
     uint64_t begin, end;
 };
 
-__attribute__((format(printf, 2, 3))) static enum kvr_status refuse(const struct cursor *c,
-                                                                    const char *fmt, ...)
-{
-    char why[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return kvr_fail(KVR_EFORMAT, "%s: GGUF: byte %zu: %s", c->where, c->at, why);
-}
+/* refuse(c, format, ...): fails with a message that begins with the file's path and the position. */
+#define refuse(c, ...)                                                                             \
+    kvr_fail_prefix(kvr_fail(KVR_EFORMAT, __VA_ARGS__), "%s: GGUF: byte %zu", (c)->where, (c)->at)
 
 static enum kvr_status skip(struct cursor *c, uint64_t n)
 {
@@ -179,18 +169,10 @@ static enum kvr_status take_values(struct cursor *c, struct kvr_gguf *g, uint64_
 
 /* --- Tensors ------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 4, 5))) static enum kvr_status
-refuse_tensor(const struct cursor *c, const void *name, size_t n, const char *fmt, ...)
-{
-    char shown[KVR_PRINTABLE], why[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return kvr_fail(KVR_EFORMAT, "%s: GGUF: tensor '%s': %s", c->where,
-                    kvr_printable(shown, name, n), why);
-}
+/* refuse_tensor(c, name, n, format, ...): fails with a message that names the tensor. */
+#define refuse_tensor(c, name, n, ...)                                                             \
+    kvr_fail_prefix(kvr_fail(KVR_EFORMAT, __VA_ARGS__), "%s: GGUF: tensor '%s'", (c)->where,       \
+                    kvr_printable((char[KVR_PRINTABLE]){ 0 }, name, n))
 
 static enum kvr_status take_type(struct cursor *c, struct kvr_weight *w, const void *name,
                                  size_t n_name)

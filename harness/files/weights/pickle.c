@@ -3,8 +3,6 @@
 #include "harness/files/weights/pickle.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,17 +37,11 @@ static const struct {
 #undef GLOBAL
 };
 
-__attribute__((format(printf, 2, 3))) static enum kvr_status refuse(const struct machine *m,
-                                                                    const char *fmt, ...)
-{
-    char why[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return kvr_fail(KVR_EFORMAT, "%s: pickle: byte %zu: %s", m->where, m->op_at, why);
-}
+/* refuse(m, format, ...): fails with a message that begins with the file's path and the position of
+ * the instruction. */
+#define refuse(m, ...)                                                                             \
+    kvr_fail_prefix(kvr_fail(KVR_EFORMAT, __VA_ARGS__), "%s: pickle: byte %zu", (m)->where,        \
+                    (m)->op_at)
 
 /* Doubles the capacity of an array if it is full; fails beyond `most` elements. */
 static enum kvr_status grow(const struct machine *m, void *array, uint32_t n, uint32_t *cap,

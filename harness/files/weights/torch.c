@@ -3,7 +3,6 @@
 #include "harness/files/weights/torch.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,17 +37,8 @@ struct reader {
     uint64_t visits, max_visits;
 };
 
-__attribute__((format(printf, 2, 3))) static enum kvr_status refuse(const struct reader *r,
-                                                                    const char *fmt, ...)
-{
-    char why[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return kvr_fail(KVR_EFORMAT, "%s: %s", r->where, why);
-}
+/* refuse(r, format, ...): fails with a message that begins with the file's path. */
+#define refuse(r, ...) kvr_fail_prefix(kvr_fail(KVR_EFORMAT, __VA_ARGS__), "%s", (r)->where)
 
 static const struct kvr_pk_node *item(const struct reader *r, uint32_t cell)
 {
@@ -66,18 +56,10 @@ static int by_key(const void *a, const void *b)
     return memcmp(x->key, y->key, x->n_key);
 }
 
-__attribute__((format(printf, 3, 4))) static enum kvr_status
-refuse_storage(const struct reader *r, const struct kvr_pk_node *key, const char *fmt, ...)
-{
-    char shown[KVR_PRINTABLE], why[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return kvr_fail(KVR_EFORMAT, "%s: storage '%s': %s", r->where,
-                    kvr_printable(shown, key->text, key->n), why);
-}
+/* refuse_storage(r, key, format, ...): like refuse(), and the message names the storage. */
+#define refuse_storage(r, key, ...)                                                                \
+    kvr_fail_prefix(kvr_fail(KVR_EFORMAT, __VA_ARGS__), "%s: storage '%s'", (r)->where,            \
+                    kvr_printable((char[KVR_PRINTABLE]){ 0 }, (key)->text, (key)->n))
 
 static bool storage_bytes(const struct kvr_pk_node *s, uint64_t *n)
 {
@@ -134,18 +116,10 @@ static enum kvr_status legacy_storage(const struct reader *r, const struct kvr_p
 
 /* --- Tensors ------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 2, 3))) static enum kvr_status refuse_tensor(const struct reader *r,
-                                                                           const char *fmt, ...)
-{
-    char shown[KVR_PRINTABLE], why[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': %s", r->where, kvr_shown_string(shown, r->path),
-                    why);
-}
+/* refuse_tensor(r, format, ...): like refuse(), and the message names the tensor. */
+#define refuse_tensor(r, ...)                                                                      \
+    kvr_fail_prefix(kvr_fail(KVR_EFORMAT, __VA_ARGS__), "%s: tensor '%s'", (r)->where,             \
+                    kvr_shown_string((char[KVR_PRINTABLE]){ 0 }, (r)->path))
 
 static void copy_ints(const struct reader *r, const struct kvr_pk_node *tuple, int64_t *to)
 {

@@ -3,9 +3,7 @@
 #include "harness/files/weights/zip.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,17 +36,8 @@ static bool signature(const unsigned char *p, char a, char b)
 static const char several_disks[] =
     "the archive is split over several disks; need an archive in one file";
 
-__attribute__((format(printf, 2, 3))) static enum kvr_status refuse(const char *where,
-                                                                    const char *fmt, ...)
-{
-    char why[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return kvr_fail(KVR_EFORMAT, "%s: zip: %s", where, why);
-}
+/* refuse(where, format, ...): fails with a message that begins with the file's path. */
+#define refuse(where, ...) kvr_fail_prefix(kvr_fail(KVR_EFORMAT, __VA_ARGS__), "%s: zip", where)
 
 /* Checks a field of the end record against `value` from the ZIP64 end record. The field must equal
  * `value`, or be `beyond`, the placeholder for values that only the ZIP64 record has. */
@@ -155,18 +144,10 @@ static bool read_extra64(const unsigned char *p, size_t n, uint64_t *field[3])
     return n == 0;
 }
 
-__attribute__((format(printf, 3, 4))) static enum kvr_status
-refuse_record(const char *where, const struct kvr_zipfile_record *r, const char *fmt, ...)
-{
-    char shown[KVR_PRINTABLE], why[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return kvr_fail(KVR_EFORMAT, "%s: zip: record '%s': %s", where,
-                    kvr_printable(shown, r->name, r->n_name), why);
-}
+/* refuse_record(where, r, format, ...): like refuse(), and the message names the record. */
+#define refuse_record(where, r, ...)                                                               \
+    kvr_fail_prefix(kvr_fail(KVR_EFORMAT, __VA_ARGS__), "%s: zip: record '%s'", where,             \
+                    kvr_printable((char[KVR_PRINTABLE]){ 0 }, (r)->name, (r)->n_name))
 
 static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *where,
                                   const unsigned char *bytes, uint64_t dir_begin, uint64_t n_data)

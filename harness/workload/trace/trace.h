@@ -103,9 +103,8 @@ const char *kvr_trace_dir(const struct kvr_trace *t);
 const char *kvr_trace_sha256(const struct kvr_trace *t);
 
 /* Reads a JSON document in the format of index.json. `where` names the document in error messages.
- * The strings in *out belong to `doc`, which must exist as long as they are used. Call
- * kvr_trace_info_free() afterwards, which frees the array out->pass. After an error there is
- * nothing to free. */
+ * The strings in *out are owned by `doc`, so *out is valid only while `doc` is. Free *out by
+ * kvr_trace_info_free(), except after an error. */
 enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *doc,
                                     const char *where);
 void kvr_trace_info_free(struct kvr_trace_info *i);
