@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/core/join.h"
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <errno.h>
@@ -171,10 +169,12 @@ const char *kvr_isa_name(enum kvr_isa isa)
 
 const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa))
 {
+    size_t used = 0;
+
     buf[0] = 0;
-    for (int i = 0; i < KVR_N_ISA; i++)
+    for (int i = 0; i < KVR_N_ISA && used < n; i++)
         if (which((enum kvr_isa)i))
-            kvr_join(buf, n, names[i]);
+            used += (size_t)snprintf(buf + used, n - used, "%s%s", used ? ", " : "", names[i]);
     return buf;
 }
 
