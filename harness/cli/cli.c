@@ -98,6 +98,16 @@ int kvr_cli_json(json_t *doc, int code)
     return code;
 }
 
+int kvr_cli_result(json_t *doc, int code, bool json, void (*print)(const json_t *doc))
+{
+    if (code == KVR_EXIT_OK && (json || !doc || kvr_json_losses()))
+        return kvr_cli_json(doc, code);
+    if (code == KVR_EXIT_OK)
+        print(doc);
+    json_decref(doc);
+    return code;
+}
+
 enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_setting *out,
                                  char *buf, size_t n_buf)
 {

@@ -52,6 +52,12 @@ enum { KVR_JSON_SCHEMA = 1 };
  * failure if writing fails or `doc` is NULL (out of memory). */
 int kvr_cli_json(json_t *doc, int code);
 
+/* Ends a command whose result is the JSON value `doc`: prints `doc` as JSON if `json` is true,
+ * otherwise by `print`, and releases the caller's reference to it. Prints nothing if `code`, the
+ * command's exit code so far, is not KVR_EXIT_OK. Returns `code`, or the exit code of the failure
+ * if writing fails or memory was short for `doc` or one of its members. */
+int kvr_cli_result(json_t *doc, int code, bool json, void (*print)(const json_t *doc));
+
 /* Prints a JSON array of objects as a text table with the columns `keys` (NULL-terminated). */
 enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
 

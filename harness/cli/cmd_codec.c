@@ -432,12 +432,7 @@ static int run(const struct kvr_call *call)
         doc = report(&j);
     job_close(&j);
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
-    if (st == KVR_OK && (j.o->json || !doc))
-        return kvr_cli_json(doc, code);
-    if (st == KVR_OK)
-        print_text(doc);
-    json_decref(doc);
-    return code;
+    return kvr_cli_result(doc, code, j.o->json, print_text);
 }
 
 static const struct kvr_arg args[] = {

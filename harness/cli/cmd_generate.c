@@ -479,12 +479,7 @@ static int run(const struct kvr_call *call)
     kvr_wan_input_close(&s.wan);
     kvr_model_close(&s.model);
     kvr_dev_close(&s.dev);
-    if (st == KVR_OK && o->json)
-        return kvr_cli_json(doc, code);
-    if (st == KVR_OK)
-        print_text(doc);
-    json_decref(doc);
-    return code;
+    return kvr_cli_result(doc, code, o->json, print_text);
 }
 
 static const struct kvr_arg args[] = {

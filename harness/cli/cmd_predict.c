@@ -405,12 +405,7 @@ static int run(const struct kvr_call *call)
     int code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
 
     kvr_scheme_close(&scheme);
-    if (st == KVR_OK && o->json)
-        return kvr_cli_json(doc, code);
-    if (st == KVR_OK)
-        print_text(doc);
-    json_decref(doc);
-    return code;
+    return kvr_cli_result(doc, code, o->json, print_text);
 }
 
 static const struct kvr_arg args[] = {

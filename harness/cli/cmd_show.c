@@ -189,11 +189,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_fail(st);
     doc = method_json(scheme);
     kvr_scheme_close(&scheme);
-    if (o->json || !doc)
-        return kvr_cli_json(doc, KVR_EXIT_OK);
-    print_text(doc);
-    json_decref(doc);
-    return KVR_EXIT_OK;
+    return kvr_cli_result(doc, KVR_EXIT_OK, o->json, print_text);
 }
 
 static const struct kvr_arg args[] = {

@@ -92,11 +92,7 @@ static int check(const struct kvr_trace_opts *o, const char *dir)
     kvr_trace_close(&t);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
-    if (o->json)
-        return kvr_cli_json(doc, KVR_EXIT_OK);
-    print_trace(doc);
-    json_decref(doc);
-    return KVR_EXIT_OK;
+    return kvr_cli_result(doc, KVR_EXIT_OK, o->json, print_trace);
 }
 
 /* --- record ----------------------------------------------------------------------------- */

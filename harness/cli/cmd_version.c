@@ -22,15 +22,11 @@ static json_t *version_json(void)
                      "libraries", kvr_libraries_json());
 }
 
-static int run(const struct kvr_call *call)
+static void print_text(const json_t *doc)
 {
-    const struct version_opts *o = call->opts;
-    json_t *doc = version_json();
     const char *key;
     json_t *value;
 
-    if (o->json || !doc)
-        return kvr_cli_json(doc, KVR_EXIT_OK);
     printf("kvreel %s, git %s%s\n", kvr_version(), kvr_git_hash(),
            kvr_git_dirty() ? " with uncommitted changes" : "");
     printf("  compiler     %s %s\n", kvr_compiler(), kvr_cflags());
@@ -42,8 +38,13 @@ static int run(const struct kvr_call *call)
     {
         printf("  %-12s %s\n", key, json_string_value(value));
     }
-    json_decref(doc);
-    return KVR_EXIT_OK;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct version_opts *o = call->opts;
+
+    return kvr_cli_result(version_json(), KVR_EXIT_OK, o->json, print_text);
 }
 
 static const struct kvr_arg args[] = {

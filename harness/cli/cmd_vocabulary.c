@@ -133,12 +133,7 @@ static int run(const struct kvr_call *call)
         st = fill(doc, dir, &c);
     kvr_model_config_free(&c);
     free(path);
-    if (st == KVR_OK && o->json)
-        return kvr_cli_json(doc, KVR_EXIT_OK);
-    if (st == KVR_OK)
-        print(doc);
-    json_decref(doc);
-    return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+    return kvr_cli_result(doc, st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st), o->json, print);
 }
 
 static const struct kvr_arg args[] = {
