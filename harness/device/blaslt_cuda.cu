@@ -17,22 +17,26 @@
 
 static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so" };
 
+/* The functions of cuBLASLt that kvreel calls. */
+#define EACH_FUNCTION                                                                              \
+    FUNCTION(cublasLtGetVersion)                                                                   \
+    FUNCTION(cublasLtCreate)                                                                       \
+    FUNCTION(cublasLtDestroy)                                                                      \
+    FUNCTION(cublasLtMatmul)                                                                       \
+    FUNCTION(cublasLtMatmulAlgoGetHeuristic)                                                       \
+    FUNCTION(cublasLtMatmulDescCreate)                                                             \
+    FUNCTION(cublasLtMatmulDescDestroy)                                                            \
+    FUNCTION(cublasLtMatmulDescSetAttribute)                                                       \
+    FUNCTION(cublasLtMatmulPreferenceCreate)                                                       \
+    FUNCTION(cublasLtMatmulPreferenceDestroy)                                                      \
+    FUNCTION(cublasLtMatmulPreferenceSetAttribute)                                                 \
+    FUNCTION(cublasLtMatrixLayoutCreate)                                                           \
+    FUNCTION(cublasLtMatrixLayoutDestroy)
+
 struct functions {
     void *library;
-#define FUNCTION(name) decltype(&::name) name
-    FUNCTION(cublasLtGetVersion);
-    FUNCTION(cublasLtCreate);
-    FUNCTION(cublasLtDestroy);
-    FUNCTION(cublasLtMatmul);
-    FUNCTION(cublasLtMatmulAlgoGetHeuristic);
-    FUNCTION(cublasLtMatmulDescCreate);
-    FUNCTION(cublasLtMatmulDescDestroy);
-    FUNCTION(cublasLtMatmulDescSetAttribute);
-    FUNCTION(cublasLtMatmulPreferenceCreate);
-    FUNCTION(cublasLtMatmulPreferenceDestroy);
-    FUNCTION(cublasLtMatmulPreferenceSetAttribute);
-    FUNCTION(cublasLtMatrixLayoutCreate);
-    FUNCTION(cublasLtMatrixLayoutDestroy);
+#define FUNCTION(name) decltype(&::name) name;
+    EACH_FUNCTION
 #undef FUNCTION
 };
 
@@ -100,26 +104,12 @@ static enum kvr_status load(struct functions *f)
     if (st != KVR_OK)
         return kvr_fail_prefix(st, "cuBLASLt");
 #define FUNCTION(name)                                                                             \
-    do {                                                                                           \
-        f->name = (decltype(f->name))dlsym(f->library, #name);                                     \
-        if (!f->name) {                                                                            \
-            unload(f);                                                                             \
-            return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: the library has no %s", #name);           \
-        }                                                                                          \
-    } while (0)
-    FUNCTION(cublasLtGetVersion);
-    FUNCTION(cublasLtCreate);
-    FUNCTION(cublasLtDestroy);
-    FUNCTION(cublasLtMatmul);
-    FUNCTION(cublasLtMatmulAlgoGetHeuristic);
-    FUNCTION(cublasLtMatmulDescCreate);
-    FUNCTION(cublasLtMatmulDescDestroy);
-    FUNCTION(cublasLtMatmulDescSetAttribute);
-    FUNCTION(cublasLtMatmulPreferenceCreate);
-    FUNCTION(cublasLtMatmulPreferenceDestroy);
-    FUNCTION(cublasLtMatmulPreferenceSetAttribute);
-    FUNCTION(cublasLtMatrixLayoutCreate);
-    FUNCTION(cublasLtMatrixLayoutDestroy);
+    f->name = (decltype(f->name))dlsym(f->library, #name);                                         \
+    if (!f->name) {                                                                                \
+        unload(f);                                                                                 \
+        return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: the library has no %s", #name);               \
+    }
+    EACH_FUNCTION
 #undef FUNCTION
     return KVR_OK;
 }
