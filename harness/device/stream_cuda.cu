@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <pthread.h>
 
 #include "harness/device/capture.h"
 #include "harness/device/device_check.h"
@@ -26,6 +27,10 @@ struct granted {
     const void *kernel;
     size_t bytes;
 };
+
+/* Held from reading a kernel's limit of dynamic shared memory until the limit is raised: the limit
+ * belongs to the kernel, and streams of several threads may raise it. */
+static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct launches {
     int n_kernels;
@@ -239,6 +244,7 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
 
     if (g->kernel == kernel && bytes <= g->bytes)
         return true;
+    pthread_mutex_lock(&limit_lock);
     s->error = cudaFuncGetAttributes(&code, kernel);
     if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > UNASKED_SHARED) {
         /* Do not lower the kernel's limit of dynamic shared memory, because another stream may need
@@ -248,6 +254,7 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
         s->error =
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most);
     }
+    pthread_mutex_unlock(&limit_lock);
     if (s->error == cudaSuccess)
         *g = { kernel, bytes };
     return s->error == cudaSuccess;
