@@ -1,11 +1,12 @@
-/* test_split.c - how attention over many keys is split into parts
+/* test_split.c - split-KV: how attention over many keys is divided among CTAs
  * (harness/cache/attend_split.h). */
 #include "harness/cache/attend_split.h"
 #include "tests/suite.h"
 
 enum { SMS = KVR_ATTEND_SPLIT_SMS };
 
-/* The parts of every block cover all its key tiles, and partial results fit the available slots. */
+/* The KV splits of a query block cover all its tiles of keys, and the number of partial results is
+ * at most the number of slots. */
 START_TEST(all_tiles_are_covered)
 {
     static const int64_t slots[] = { 0, 1, 7, 264 };
@@ -18,7 +19,7 @@ START_TEST(all_tiles_are_covered)
                 ck_assert_int_eq(s.n_whole + s.n_cut, blocks);
                 ck_assert_int_ge(s.parts, 1);
                 ck_assert_int_ge(s.parts * s.tiles, tiles);
-                /* no part is empty */
+                /* no KV split is empty */
                 ck_assert_int_lt((s.parts - 1) * s.tiles, tiles);
                 ck_assert(!s.n_cut || s.n_cut * s.parts <= slots[i]);
                 ck_assert(s.n_cut ? s.parts > 1 && s.n_whole % SMS == 0 : s.parts == 1);
@@ -27,7 +28,8 @@ START_TEST(all_tiles_are_covered)
 }
 END_TEST
 
-/* With more blocks of queries, the number of slots for partial results never shrinks. */
+/* kvr_attend_split_slots() never decreases with the number of query blocks, so memory reserved for
+ * the largest launch suffices for every smaller one. */
 START_TEST(room_grows_with_queries)
 {
     for (int64_t blocks = 1; blocks < 700; blocks++)
@@ -49,9 +51,11 @@ static double efficiency(int64_t blocks, int64_t keys, double *balance)
     return ideal / (double)time;
 }
 
-/* Efficiency with a chunk of Wan (37 blocks of queries times 12 heads) over 1 to 14 chunks of
- * keys, and with a third of a chunk. Last, 64 queries: 12 unsplit blocks would leave nine of ten
- * multiprocessors idle. docs/cuda-internals.md has the figures. */
+/* The estimated efficiency of Wan's attention over 1 to 14 chunks of keys: the time at full
+ * utilization of all SMs, divided by the estimated time. The queries are those of a chunk (37 query
+ * blocks x 12 heads) or of one of its three latent frames (13 x 12). In the last case, 64 queries
+ * attend to 14 chunks: without splits, 12 query blocks would leave 120 of 132 SMs idle.
+ * docs/cuda-internals.md has the figures. */
 START_TEST(multiprocessors_end_together)
 {
     double balance;
@@ -63,8 +67,8 @@ START_TEST(multiprocessors_end_together)
         ck_assert_msg(balance >= (k < 2 ? 0.95 : 0.98), "%d keys: %g", 4680 * k, balance);
         ck_assert_msg(efficiency(156, 4680 * k, &balance) >= (k < 3 ? 0.89 : 0.95), "%d keys", k);
     }
-    /* The case that tools/sass/sass_model.py computes: 48 blocks split into 5 parts, of 103
-     * tiles each except the last. */
+    /* tools/sass/sass_model.py computes this case: 48 query blocks have 5 KV splits each, of 103
+     * tiles, or 100 tiles in the last split. */
     const struct kvr_attend_split s = kvr_attend_split_of(444, 512, KVR_ATTEND_SPLIT_SLOTS);
 
     ck_assert(s.n_whole == 396 && s.n_cut == 48 && s.parts == 5 && s.tiles == 103);

@@ -154,7 +154,7 @@ END_TEST
 
 START_TEST(help_wins)
 {
-    /* accepted although a required argument is missing */
+    /* --help is accepted although the required argument A is missing */
     ck_assert_int_eq(parse("--help"), KVR_OK);
     ck_assert(call.help);
     ck_assert_int_eq(parse("-fh"), KVR_OK);

@@ -14,8 +14,8 @@ struct format {
     const char *name;
     enum kvr_dtype dtype;
     int bits, mantissa, bias;
-    /* has_inf: the top exponent is infinity and NaN. Otherwise NaN has all bits set except the
-     * sign. */
+    /* has_inf: codes with the largest exponent are infinity and NaN. Otherwise there is no
+     * infinity, and NaN is the code whose bits below the sign are all set. */
     bool has_inf;
 };
 
@@ -75,8 +75,9 @@ static bool is_nan_code(const struct format *f, unsigned code)
     return f->has_inf ? a > top_code(f) + 1 : a > top_code(f);
 }
 
-/* Returns the value of a nonnegative code. Also defined for the code after the largest finite
- * one, towards which overflow rounds. */
+/* Returns the value of a nonnegative code. The code after the largest finite value gets the value
+ * that it would have without infinity and NaN. Rounding needs this value, because numbers that
+ * overflow lie between it and the largest finite value, or above it. */
 static double value(const struct format *f, unsigned abs_code)
 {
     int e = (int)(abs_code >> f->mantissa);

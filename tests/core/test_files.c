@@ -103,7 +103,7 @@ START_TEST(folders_and_whole_files)
     ck_assert_ptr_null(o);
 
     ck_assert_int_eq(unlink(file), 0);
-    /* Each folder can be removed, so no temporary file was left. */
+    /* rmdir() removes only empty folders, so it would fail if a temporary file were left. */
     while (strlen(deep) > strlen(root)) {
         char *up = kvr_path_dir(deep);
 
@@ -147,7 +147,8 @@ START_TEST(what_is_no_file_stays_what_it_is)
     ck_assert(S_ISFIFO(mode_of(fifo)));
     ck_assert_int_eq(close(reader), 0);
 
-    /* A character device like /dev/null. Only root can make one. */
+    /* A character device like /dev/null. Only root can make one; for other users, the check is
+     * skipped. */
     if (mknod(node, S_IFCHR | 0600, makedev(1, 3)) == 0) {
         put(node, "nothing");
         ck_assert(S_ISCHR(mode_of(node)));

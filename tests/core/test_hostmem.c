@@ -1,4 +1,4 @@
-/* test_hostmem.c - a memory peak of one millisecond is measured. */
+/* test_hostmem.c - memory peaks of one millisecond are measured, and kernel counters increase. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,16 +29,16 @@ START_TEST(host_peak_sees_a_spike)
     int64_t before, after;
 
     if (!kvr_host_peak_reset())
-        return; /* without this kernel feature only the peak of the whole process is known */
+        return; /* without a reset, the kernel reports the peak since the process started */
     before = kvr_host_peak_bytes();
     ck_assert_int_gt(before, 0);
     spike();
     after = kvr_host_peak_bytes();
-    /* The peak includes the spike, less pages that the process freed meanwhile. An eighth is a
-     * generous limit. */
+    /* The process may free other pages during the spike, which lowers the peak. The limit allows
+     * for SPIKE / 8 bytes of them. */
     ck_assert_int_ge(after - before, SPIKE - SPIKE / 8);
     ck_assert(kvr_host_peak_reset());
-    /* A reset forgets the spike. */
+    /* The reset removes the spike from the peak. */
     ck_assert_int_lt(kvr_host_peak_bytes(), after - SPIKE / 2);
 }
 END_TEST
@@ -56,7 +56,7 @@ START_TEST(allocator_peak_sees_a_spike)
     kvr_buf_free(&b);
     kvr_mem_stats(dev, &s);
     ck_assert_uint_eq(s.peak_total, (size_t)SPIKE + (1 << 20));
-    ck_assert_uint_eq(s.peak[KVR_MEM_SCRATCH], SPIKE); /* by tag, at the time of the total peak */
+    ck_assert_uint_eq(s.peak[KVR_MEM_SCRATCH], SPIKE); /* bytes when the total peaked */
     ck_assert_uint_eq(s.peak[KVR_MEM_KV], 1 << 20);
     ck_assert_uint_eq(s.live[KVR_MEM_SCRATCH], 0);
     kvr_buf_free(&held);
@@ -71,7 +71,8 @@ START_TEST(counters_move)
 
     ck_assert_int_ge(kvr_host_oom_kills(), 0);
     ck_assert_int_gt(busy, 0);
-    /* The counter has a resolution of 10 ms. */
+    /* The kernel counts busy time in units of 10 ms. The test therefore spins until the process has
+     * used 200 ms of CPU time, and expects at least 50 ms. */
     do
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     while (t.tv_sec == 0 && t.tv_nsec < 200000000);

@@ -1,9 +1,9 @@
 /* test_isa.c - tests the choice of an ISA variant of the kernels, and that code compiled for one
  * instruction set stays in the objects of its variant.
  *
- * The program must start on every x86-64-v2 machine. Therefore functions of core and portable
- * kernels contain no newer instruction. A variant exports only its table: if it exported a
- * helper, the linker could use that copy of the helper for all variants. */
+ * The program must start on every x86-64-v2 machine, so functions of harness/core and of the
+ * portable kernels must not contain newer instructions. A variant exports only its table: if it
+ * exported a helper, the linker could use that copy of the helper for all variants. */
 #include "harness/core/isa.h"
 
 #include <check.h>
@@ -67,7 +67,7 @@ START_TEST(unknown_names_are_refused)
         ck_assert_ptr_nonnull(strstr(kvr_error(), wrong[i]));
         ck_assert_int_eq(kvr_isa(), before);
     }
-    ck_assert_int_eq(kvr_isa_force(""), KVR_OK); /* an empty name means no choice */
+    ck_assert_int_eq(kvr_isa_force(""), KVR_OK); /* an empty name is like NULL */
     ck_assert_int_eq(kvr_isa(), before);
 }
 END_TEST
@@ -156,8 +156,8 @@ static int lines_of(const char *command, char *first)
     return n;
 }
 
-/* nm prints lines like "libkvreel.a:ops_isa.avx2.o:0000 R kvr_ops_cpu_avx2". Sanitizers add names
- * of their own, which the command ignores. */
+/* nm prints lines like "libkvreel.a:ops_isa.avx2.o:0000 R kvr_ops_cpu_avx2". Sanitizers add symbols
+ * of their own (__odr_asan), which the pipeline ignores. */
 START_TEST(variants_export_their_tables_alone)
 {
     char command[1024], first[512];
@@ -222,7 +222,7 @@ START_TEST(only_variants_need_avx)
     int n;
 
     ck_assert_int_gt(newer_instructions("[.]avx2[.]o:$", first), 0);
-    /* With ARCH=native and the like, the whole build is for a newer machine. */
+    /* With another -march (such as ARCH=native) all objects may contain newer instructions. */
     if (!strstr(kvr_cflags(), "-march=x86-64-v2"))
         return;
     n = newer_instructions("^[^.]*([.]portable)?[.]o:$", first);

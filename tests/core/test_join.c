@@ -1,4 +1,4 @@
-/* test_join.c - lists of names in messages. */
+/* test_join.c - tests kvr_join_all(), which joins names by commas for messages. */
 #include <check.h>
 #include <string.h>
 
@@ -16,7 +16,8 @@ START_TEST(names_are_separated_by_commas)
 }
 END_TEST
 
-/* For every size, the list is complete or ends in "...", and nothing is written past the end. */
+/* For every buffer size n, the list is complete or ends in "...", and nothing is written past the
+ * end. */
 START_TEST(a_list_that_does_not_fit_is_cut)
 {
     for (size_t n = 4; n <= 24; n++) {

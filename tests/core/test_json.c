@@ -1,4 +1,5 @@
-/* test_json.c - messages of the typed getters. */
+/* test_json.c - reading JSON: errors of the typed getters, invalid UTF-8, files, NaN, and byte
+ * order marks. */
 #include "harness/core/json.h"
 #include "harness/core/utf8.h"
 #include "tests/suite.h"
@@ -38,7 +39,7 @@ START_TEST(right_types)
     ck_assert_int_eq(i, 7);
     ck_assert_int_eq(kvr_json_real(o, "f", "r", &r), KVR_OK);
     ck_assert(r == 2.5);
-    ck_assert_int_eq(kvr_json_real(o, "f", "i", &r), KVR_OK); /* an integer is a number */
+    ck_assert_int_eq(kvr_json_real(o, "f", "i", &r), KVR_OK); /* an integer is a valid number */
     ck_assert(r == 7.0);
     ck_assert_int_eq(kvr_json_bool(o, "f", "b", &b), KVR_OK);
     ck_assert(b);
@@ -110,8 +111,8 @@ START_TEST(missing_is_an_error_or_a_default)
 }
 END_TEST
 
-/* Messages with arbitrary bytes from files or names become valid JSON. UTF-8 is kept, and every
- * other byte becomes U+FFFD. */
+/* kvr_json_words() converts a message to a JSON string. File contents and names in the message may
+ * have arbitrary bytes: each byte that is not part of valid UTF-8 becomes U+FFFD. */
 START_TEST(words)
 {
 #define WHAT "\xef\xbf\xbd"
@@ -177,8 +178,8 @@ START_TEST(files)
 }
 END_TEST
 
-/* Python's json module writes NaN and Infinity, which JSON does not have. They can be read, are
- * refused where a number is needed, and stay text within strings. */
+/* Python's json module writes NaN and Infinity, which JSON does not allow. kvr_json_load() accepts
+ * these tokens, and a getter of numbers refuses them. Inside strings they are ordinary text. */
 START_TEST(numbers_of_python)
 {
     static const char content[] = "{\"n\": NaN, \"p\":Infinity, \"m\": [-Infinity],\n"
@@ -205,7 +206,8 @@ START_TEST(numbers_of_python)
     json_decref(o);
     ck_assert_int_eq(load_text("{\"a\": -Infinity,\n \"b\": NaN, nan}", &o, path), KVR_EFORMAT);
     snprintf(place, sizeof place, "%s:2:", path);
-    /* Columns are those of the file. */
+    /* The line and column in the error message are those of the file, although kvr_json_load()
+     * replaces NaN and Infinity before parsing. */
     says(place);
     says(":14: ");
     ck_assert_int_eq(load_text("{\"a\": NaNs}", &o, path), KVR_EFORMAT);

@@ -37,14 +37,16 @@ static enum kvr_status opened(int error, const char *text)
 
 START_TEST(without_memory)
 {
-    /* errno is ENOMEM if malloc() failed last, and ENOENT if files were searched afterwards. */
+    /* If malloc() fails in dlopen(), errno is ENOMEM, unless a later search for files sets it to
+     * ENOENT. Then only the text of dlerror() shows that memory was short. */
     ck_assert_int_eq(opened(ENOMEM, "libx.so.1: whatever"), KVR_ENOMEM);
     ck_assert_str_eq(kvr_error(), "libx.so.1: out of memory while loading the library");
     ck_assert_int_eq(opened(ENOENT, "out of memory"), KVR_ENOMEM);
     ck_assert_int_eq(opened(ENOENT, "libx.so.1: cannot create shared object descriptor: "
                                     "Cannot allocate memory"),
                      KVR_ENOMEM);
-    /* glibc reports the reason without the library's name if it had no memory to join both. */
+    /* If glibc has no memory for the complete message, dlerror() returns the reason without the
+     * library's name, or NULL. */
     ck_assert_int_eq(opened(ENOENT, "cannot open shared object file"), KVR_ENOMEM);
     ck_assert_int_eq(opened(ENOENT, NULL), KVR_ENOMEM);
 }

@@ -67,7 +67,8 @@ START_TEST(a_large_file_is_read_once)
     ck_assert_str_eq(a, b);
     ck_assert_int_eq(kvr_file_sha256_known(large, b), KVR_OK);
     ck_assert_str_eq(a, b);
-    /* A cached hash is returned if its line is complete. */
+    /* A cached hash is returned only if its line in the cache file is complete, with a newline and
+     * 64 hexadecimal digits. */
     ck_assert(kvr_file_stamp(large, stamp, &quiet) && quiet);
     memset(a, '7', sizeof a - 1);
     snprintf(line, sizeof line, "sha256 %s = %s\n", stamp, a);
@@ -119,7 +120,8 @@ START_TEST(the_best_of_all_runs_counts)
     write_cache("rate a = much\nrate b = nan\n");
     ck_assert_double_eq(kvr_best_number("rate", "a", 1), 1);
     ck_assert_double_eq(kvr_best_number("rate", "b", 1), 1);
-    /* If the cache cannot be written, the current measurement is returned. */
+    /* If the cache file cannot be written, kvr_best_number() returns the number that it was
+     * given. */
     setenv("XDG_CACHE_HOME", "/proc/none", 1);
     ck_assert_double_eq(kvr_best_number("rate", "a", 0.5), 0.5);
 }

@@ -127,8 +127,8 @@ START_TEST(normal_moments)
     }
     ck_assert(fabs(sum / n) <= 5 / sqrt(n));
     ck_assert(fabs(sum2 / n - 1) <= 5 * sqrt(2 / n));
-    ck_assert(fabs(sum3 / n) <= 5 * sqrt(15 / n));     /* E x^6 = 15 */
-    ck_assert(fabs(sum4 / n - 3) <= 5 * sqrt(96 / n)); /* E x^8 - 9 = 105 - 9 */
+    ck_assert(fabs(sum3 / n) <= 5 * sqrt(15 / n));     /* variance of x^3: 15 */
+    ck_assert(fabs(sum4 / n - 3) <= 5 * sqrt(96 / n)); /* variance of x^4: 105 - 9 */
     ck_assert(fabs(lag / n) <= 5 / sqrt(n));
     free(x);
 }
@@ -164,10 +164,11 @@ static double ulps(double x, long double y)
     return (double)(fabsl((long double)x - y) / fabsl(y)) * 0x1p52;
 }
 
-/* Compares with the library's long double, which has 11 more bits. The last addition rounds by
- * at most 1/2 unit. In the logarithm the quotient s also rounds by 1/2, and its later terms are
- * a hundredth of it: 1.1 units. In cosine and sine the correction is a sixth of the sum and has
- * four roundings of 1/2: 1/2 + 1/3 units. */
+/* Compares kvr_pair_ln() and kvr_pair_rotate() with the library's long double functions, whose
+ * results have 11 more bits. The unit is 2^-52 of the result. The last addition has an error of at
+ * most 1/2 unit. In the logarithm, s has another 1/2. The later terms of the series are at most a
+ * hundredth of the first, so the total is below 1.1 units. In cosine and sine, the terms after the
+ * first are at most 1/6 of the sum. Their four roundings of 1/2 add 1/3 unit. */
 START_TEST(logarithm_and_turn_are_exact_to_a_unit)
 {
     static const uint32_t ends[] = { 0,          1,          2,          0x3fffffff, 0x40000000,
@@ -191,7 +192,9 @@ START_TEST(logarithm_and_turn_are_exact_to_a_unit)
 }
 END_TEST
 
-/* A double that is off by one unit rounds to another float with a probability of 2^-28. */
+/* kvr_normal_pair() gives the floats that the library's log, cos and sin in double precision give.
+ * A double that is off by one unit rounds to another float with a probability of 2^-28, so at most
+ * one of the 2^19 floats may differ. */
 START_TEST(normals_are_those_of_the_library)
 {
     enum { PAIRS = 1 << 18 };

@@ -30,8 +30,8 @@ ssize_t write(int fd, const void *p, size_t n)
     return (ssize_t)syscall(SYS_write, fd, p, n);
 }
 
-/* Builds a file from length, header and data. The block has exactly its size, so that sanitizers
- * detect overreads. */
+/* Builds a file in memory from length, header and data. The allocation has the file's exact size,
+ * so that sanitizers detect overreads. */
 static unsigned char *build(const char *header, size_t n_data, size_t *n)
 {
     size_t len = strlen(header);
@@ -136,7 +136,7 @@ START_TEST(what_the_reference_reads)
 }
 END_TEST
 
-/* Malformed headers. `says` are words that the message must contain besides the file name. */
+/* Malformed headers. The error message must contain the file name and both strings `says`. */
 static const struct {
     const char *header;
     size_t n_data;
@@ -321,8 +321,8 @@ START_TEST(truncated_anywhere)
 }
 END_TEST
 
-/* Each byte of a small file is replaced by hostile values. The file is either refused, or all
- * data stays inside the file. */
+/* Replaces each byte of a small file by characters of JSON syntax and by other values. The reader
+ * must refuse the file, or return only tensors that lie inside the file. */
 START_TEST(damaged_anywhere)
 {
     static const unsigned char with[] = {
@@ -357,7 +357,7 @@ START_TEST(damaged_anywhere)
         }
         bytes[at] = was;
     }
-    /* Changes in the data and in letters of names are accepted. */
+    /* Some files remain valid: if the byte belongs to the data or is a letter of a name. */
     ck_assert_int_gt(accepted, 0);
     ck_assert_int_gt(refused, accepted);
     free(bytes);
@@ -548,8 +548,8 @@ START_TEST(read_f32_converts)
 }
 END_TEST
 
-/* The disk is full after every possible number of bytes. The old file stays unchanged, and no
- * temporary file is left. */
+/* Simulates a disk that becomes full after k bytes, for every k below the file's size. The old file
+ * stays unchanged, and no temporary file is left. */
 START_TEST(full_disk_leaves_the_old_file)
 {
     struct stat sb;
@@ -587,7 +587,7 @@ START_TEST(unwritable_places)
     /* The target is a folder. */
     ck_assert_int_eq(kvr_st_write(dir, items, N_ITEMS, NULL), KVR_EIO);
     ck_assert_int_eq(kvr_st_write(target, items, N_ITEMS, metadata), KVR_OK);
-    /* Root may write anywhere. */
+    /* For root, chmod() would not prevent the write. */
     if (geteuid() != 0) {
         ck_assert_int_eq(chmod(dir, 0500), 0);
         ck_assert_int_eq(kvr_st_write(target, items, 1, NULL), KVR_EIO);

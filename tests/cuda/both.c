@@ -5,7 +5,7 @@ enum { MAX_LIVE = 512 };
 
 struct kvr_stream *both_stream;
 struct kvr_dev *both_dev;
-/* Live allocations. The n bytes of each lie between its guards. */
+/* Live allocations. `n` does not include the guard bytes of an output buffer. */
 static struct {
     unsigned char *p;
     size_t n;
@@ -14,7 +14,7 @@ static int n_live;
 
 static size_t guard_bytes(void)
 {
-    /* 256 bytes keep the alignment of an allocation. */
+    /* With 256 guard bytes, the buffer is aligned like the allocation. */
     return kvr_stream_emulated() ? 0 : 256;
 }
 
@@ -62,7 +62,7 @@ void *both_inout(const void *host, size_t n)
     return p;
 }
 
-/* The guards surround the whole allocation. The n bytes to copy may be only its first part. */
+/* Checks the guard bytes around the whole buffer, even if n is less than the buffer's size. */
 void both_get(void *host, const void *out, size_t n, const char *what)
 {
     const size_t g = guard_bytes();

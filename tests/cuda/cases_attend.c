@@ -1,14 +1,16 @@
-/* cases_attend.c - attention over pieces: CPU against CUDA.
+/* cases_attend.c - F32 attention over pieces (slices of keys and values, struct kvr_attend_piece):
+ * CPU against CUDA.
  *
- * u = 2^-24. A score is a sequential sum of D products; CUDA starts it from log m. Its error is at
- * most (D + 4) u S, where S is a query's largest sum of magnitudes |q_d k_d| / sqrt(D) + |log m|. A
- * weight depends on two scores (its own and the maximum) on each of two backends: 4 (D + 4) u S.
- * Its exponential adds 4 u (exp_neg: 2e-7 = 3.4 u). Numerator and denominator each sum n weights,
- * with an error of n u in either order.
+ * Let u = 2^-24, and let m be a key's multiplicity. A score is a sequential sum of D products; CUDA
+ * starts it from log m. Its error is at most (D + 4) u S, where S is a query's largest sum of
+ * magnitudes |q_d k_d| / sqrt(D) + |log m|. A weight depends on two scores (its own and the
+ * maximum) on each of two backends: 4 (D + 4) u S. The function exp_neg() adds an error of 2e-7 =
+ * 3.4 u to a weight, counted as 4 u. Numerator and denominator each sum n weights, with an error of
+ * n u in either order.
  *
- * The output is a mean of v, so its error is at most max|v| times 2 (4 (D + 4) u S + 4 u + n u)
- * on either backend. Merging pieces rescales earlier sums once per piece, with an error of u
- * each, which n u covers. */
+ * The output is a weighted mean of v. On either backend, its error is at most max|v| times
+ * 2 (4 (D + 4) u S + 4 u + n u), where the factor 2 counts numerator and denominator. Merging a
+ * piece rescales earlier sums, with an error of u per piece, which n u covers. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
@@ -25,8 +27,8 @@ struct attend_case {
     int64_t n[MAX_PIECES];
     float log_m[MAX_PIECES];
 };
-/* Numbers of queries, keys and channels that are no multiple of a block, tile or warp. Some keys
- * have a multiplicity. */
+/* The cases include numbers of queries, keys and channels that are not multiples of the kernel's
+ * block, tile and warp sizes. Some keys have a multiplicity. */
 static const struct attend_case cases[] = {
     { { 1, 1, 8 }, 1, { 1 }, { 0 } },
     { { 5, 2, 20 }, 2, { 7, 40 }, { 0, 2.5f } },
@@ -46,7 +48,7 @@ static struct kvr_attend_state new_state(const struct kvr_attend_shape *a)
                                       both_out(rows * (size_t)a->head_dim * sizeof(float)) };
 }
 
-/* The CPU's attention over the spans of a job; out [T,H,D]. */
+/* Computes attention over `spans` on the CPU; out [T,H,D]. */
 static void on_the_cpu(const struct kvr_attend_shape *a, const float *q,
                        const struct kvr_span *spans, int n_spans, float *out)
 {
@@ -108,8 +110,7 @@ static void close_to(const float *want, const float *got, int64_t n, double tol,
                          (long long)i, (double)want[i], (double)got[i], tol);
 }
 
-/* With scores in the thousands the bound is too large to mean anything, so only fills with
- * values of about 1 are used. */
+/* With other fills, scores reach the thousands, and the bound would exceed the outputs. */
 static const enum fill attend_fills[] = {
     FILL_NORMAL, FILL_ZERO, FILL_CONSTANT, FILL_OUTLIER_CHANNEL, FILL_TINY, FILL_NAN, FILL_INF
 };
@@ -160,7 +161,8 @@ START_TEST(pieces)
     on_the_cpu(&a, q, spans, c->n_pieces, want);
     close_to(want, got, a.n_query * width,
              fill == FILL_NAN || fill == FILL_INF
-                 /* Finite outputs, with v of size 1 to 5 as in a normal fill. */
+                 /* Finite outputs are means of normal values of v, so a fixed tolerance
+                  * suffices. */
                  ? 1e-3
                  : tolerance(&a, q, k, v, shape.n_tok, top_log_m),
              fill_names[fill]);
@@ -186,7 +188,8 @@ static void encode_segment(struct kvr_codec *c, struct kvr_dev *dev,
     kvr_codec_decode(&seg->v, 0, shape->n_tok, 0, shape->n_heads, v);
 }
 
-/* Decodes a whole grid stage on the device, without undoing the rotation that precedes it. */
+/* Decodes the block of a grid stage on the device. If the codec has rotated the block before the
+ * grid, the decoded values remain rotated. */
 static void decode_grid(const struct kvr_grid *g, const struct kvr_stage_job *job,
                         const struct kvr_stage_data *d, float *d_out)
 {
@@ -195,9 +198,9 @@ static void decode_grid(const struct kvr_grid *g, const struct kvr_stage_job *jo
                          job->shape.n_heads, KVR_DECODE_SET, d_out);
 }
 
-/* Segments packed by two codecs are decoded into scratch on the device and attended to. The
- * second codec rotates its keys and values, so queries are rotated, too. Its softmax state is
- * separate: the weighted values in it are rotated back before the merge. */
+/* Segments packed by two codecs are decoded into scratch on the device and attended to. The second
+ * codec rotates its keys and values, so queries are rotated, too. The second segment has its own
+ * softmax state, whose weighted sum of values is rotated back before the states are merged. */
 START_TEST(packed_and_rotated)
 {
     enum { T = 19, H = 2, D = 32, N = 48, W = H * D };
@@ -230,7 +233,7 @@ START_TEST(packed_and_rotated)
     kvr_fwht_cuda(both_stream, d_rotated, T * H, D, KVR_COMPUTE_F32);
     kvr_attend_begin_cuda(both_stream, &a, &st);
     kvr_attend_begin_cuda(both_stream, &a, &st_rotated);
-    /* Stage i is the grid: in the second codec, a rotation precedes it. */
+    /* In codec i, stage i is the grid: stage 0 of the second codec is the rotation. */
     for (int i = 0; i < 2; i++) {
         decode_grid(&g, &job, &seg[i].k.stage[i], d_k);
         decode_grid(&g, &job, &seg[i].v.stage[i], d_v);
@@ -319,10 +322,10 @@ START_TEST(order_does_not_show)
 }
 END_TEST
 
-/* ---- one softmax, however its keys are cut -------------------------------------------------- */
+/* ---- one softmax over keys cut into pieces -------------------------------------------------- */
 
-/* Pieces of keys. Each is attended to with one of several softmax states, and all states are
- * merged into the first. */
+/* A division of the keys into n pieces. Piece i ends before token end[i] and updates softmax state
+ * state[i]. Finally, all states are merged into state 0. */
 enum { MAX_CUTS = 24, N_STATES = 3 };
 struct cuts {
     int n;
@@ -330,8 +333,9 @@ struct cuts {
     int state[MAX_CUTS];
 };
 
-/* Draws a random plan, in which no piece has tokens on both sides of `fixed`. Plan 0 has two
- * pieces and one state. Other plans sometimes leave a state empty. */
+/* Returns random cuts. No piece has tokens on both sides of token `fixed`, where the multiplicity
+ * changes. Plan 0 has two pieces and one softmax state. In other plans, a state may get no
+ * piece. */
 static struct cuts draw_cuts(uint32_t plan, int64_t n, int64_t fixed)
 {
     struct cuts c = { .n = 0 };
@@ -352,7 +356,8 @@ static struct cuts draw_cuts(uint32_t plan, int64_t n, int64_t fixed)
     return c;
 }
 
-/* Queries, keys and values. Each key before FIXED has the multiplicity e^FIXED_LOG_M. */
+/* Sizes of the queries, keys and values of the tests below. Each key before token FIXED has the
+ * multiplicity e^FIXED_LOG_M. */
 enum { SPLIT_T = 5, SPLIT_H = 2, SPLIT_D = 24, SPLIT_N = 97, FIXED = 40 };
 enum { SPLIT_W = SPLIT_H * SPLIT_D };
 static const float FIXED_LOG_M = 1.5f;
@@ -427,9 +432,10 @@ static void split_on_cuda(const struct split_data *x, const struct cuts *c, floa
     both_free();
 }
 
-/* For any cuts, the output is within rounding of the definition. Each new maximum rescales the
- * sums by exp(old - new), with an error of 3 u per tile and merge plus u |old - new|. These add
- * up to at most 2 u S, which the other backend's share of tolerance() covers. */
+/* However the keys are cut, the output equals split_in_double() within the error bound. Each new
+ * maximum rescales the sums by exp(old - new). Its error is 3 u per tile and merge, plus u |old -
+ * new|. These errors add up to at most 2 u S. tolerance() covers them, because it allows for the
+ * errors of two backends and only one has rounding errors here. */
 START_TEST(any_cuts)
 {
     static const enum fill fills[] = { FILL_NORMAL, FILL_OUTLIER_CHANNEL, FILL_OFFSET };
@@ -448,7 +454,7 @@ START_TEST(any_cuts)
 }
 END_TEST
 
-/* The same cuts give bit-identical results for any order of blocks and threads. */
+/* For the same cuts, results are bit-identical for any order of blocks and threads. */
 START_TEST(same_cuts_same_bits)
 {
     const struct cuts c = draw_cuts((uint32_t)_i + 1, SPLIT_N, FIXED);
@@ -505,8 +511,9 @@ static void slow_columns(const struct attend_case *c, const float *q, const floa
     free(p);
 }
 
-/* A weight has the error of an output with values of size 1. A sum over queries has that error
- * per query. */
+/* kvr_attend_columns_cuda() computes the sum and the maximum of each key's weights over the
+ * queries. A weight is the attention output for values of magnitude 1, so tolerance() bounds its
+ * error. The error of a sum is at most n_query times larger. */
 START_TEST(columns)
 {
     const struct attend_case *c = &cases[_i / 2];

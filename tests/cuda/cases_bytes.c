@@ -3,11 +3,13 @@
  *
  * Sums of products are exact. A weight is p = 255 e^(s - m), rounded to an integer. Before rounding
  * its error is p (2 e + 2^-11 + 32 u), where e is the error of a score (derived below) and 2^-11
- * that of FP16. So the weight rounds as in double precision, unless it lies within this error of
- * the midpoint of two codes. Each such weight may be one code off.
+ * the rounding error of FP16. So the weight rounds as in double precision, unless it lies within
+ * this error of the midpoint of two codes. In this case the bounds allow for a difference of one
+ * code.
  *
- * An F32 sum over n_tiles tiles has an error of 8 u n_tiles times its terms' magnitudes. The
- * multiplied codes have 128 added, which adds an error of 256 u times 127 scales to an output. */
+ * An F32 sum over n_tiles tiles has an error of at most 8 u (n_tiles + 8) times the sum of its
+ * terms' magnitudes. The kernel adds 128 to the codes of values before it multiplies them. The
+ * larger products add an error of at most 256 u times the value scale to an output. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_bytes.h"
 #include "tests/cuda/both.h"
@@ -29,7 +31,7 @@ static const struct byte_case cases[] = {
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
-/* ---- codes, as attend_dot.c has them ------------------------------------------------------- */
+/* ---- codes, computed as in attend_dot.c ---------------------------------------------------- */
 
 static float most_of(const float *x, const float *less, int64_t step, int n)
 {
@@ -186,7 +188,8 @@ static int64_t tokens_of(const struct byte_case *c)
     return n;
 }
 
-/* Returns the byte index of token t in a tile's row of values. */
+/* Returns the index of token t among the 128 codes of a value channel in a tile. byte_rows.h
+ * permutes the tokens in this way. */
 static int value_slot(int t)
 {
     return t / 16 * 16 + t % 8 / 2 * 4 + t % 16 / 8 * 2 + t % 2;
@@ -213,7 +216,8 @@ static void check_keys(const struct kvr_byte_rows *at, const struct coded *z, in
         for (int i = 0; i < D && !isnan(want); i++)
             ck_assert_msg((int8_t)at->keys[row * D + i] == z->k[row * D + i], "%s: key [%d,%d,%d]",
                           what, t, h, i);
-        /* Scales below 2^-140 of the tile's are denormal and have fewer bits. */
+        /* The kernel stores a key's scale relative to of_tile[0], a power of two. Small relative
+         * scales are denormal and have fewer bits, so the tolerance is 2^-140 of_tile[0]. */
         ck_assert_msg(isnan(want) ? step[0] == 0 && step[1] == 0
                                   : fabs((double)step[0] * 0x1p-127 * (double)of_tile[0] -
                                          (double)want) <= 0x1p-140 * (double)of_tile[0],
@@ -281,12 +285,14 @@ END_TEST
 
 /* ---- attention ----------------------------------------------------------------------------- */
 
-/* Attention of one query in F64 over the coded rows, and its error bounds. */
+/* Attention of one query and head, computed in F64 from the codes: the output, the log of the
+ * softmax sum (lse), and error bounds of both (off, lse_off). */
 struct answer {
     double out[D], off[D], lse, lse_off;
 };
 
-/* The query's scale and mean term, and its scores over one tile. */
+/* Scores of a query over one tile. g is the query's scale, `mean` its dot product with the mean key
+ * mu, and mean_size the sum of magnitudes of the terms of `mean`. */
 struct query_scores {
     float x[D], most; /* scaled query, and its largest magnitude */
     double g, mean, mean_size;
@@ -294,7 +300,8 @@ struct query_scores {
     bool bad_row;         /* a scale is not finite */
 };
 
-/* Running softmax: maximum, denominator and its error, sum of magnitudes per channel. */
+/* Running softmax: the maximum M, the denominator, the denominator's error bound den_off, and for
+ * every channel the sum of the magnitudes of its terms. */
 struct running {
     double M, den, den_off, size[D];
 };
@@ -328,12 +335,12 @@ static void scores_of_tile(const struct byte_case *c, const struct coded *z, int
             dot += code_of(s->x[i], inverse(s->most)) * z->k[row * D + i];
         s->bad_row |= isnan(z->a[row]);
         s->s[t] = unit * dot + s->mean + (double)c->log_m[z->span[tile]];
-        /* The bias is rounded twice, by a quarter of a unit each: once in C and once with the
-         * sum. */
+        /* KVR_BYTE_BIAS is rounded twice, with an error of at most unit / 4 each: in the stored
+         * product with the key's scale (C of byte_rows.h), and in the FMA that adds C. */
         s->e = fmax(s->e, unit / 2 + 16 * u * (fabs(unit * dot) + fabs(s->mean) + 2));
         s->m = fmax(s->m, s->s[t]);
     }
-    /* This error is common to all tiles, but it counts in lse. */
+    /* The error of `mean` is common to all keys. It cancels in the output, but not in lse. */
     s->e += 2 * D * u * s->mean_size;
 }
 
@@ -384,7 +391,7 @@ static void answer_of(const struct byte_case *c, const struct coded *z, const fl
         add_tile(c, z, tile, h, &s, &sum, r);
     }
     sum.den_off +=
-        /* Rescaling by weight_scale rounds once per tile. */
+        /* Rescaling the sums by weight_scale adds one rounding per tile. */
         sum.den * (2 * r->lse_off + 8 * u * (double)(z->n_tiles + 8));
     for (int i = 0; i < D; i++) {
         const double all = r->off[i] + sum.size[i] * (2 * r->lse_off + 8 * u * (z->n_tiles + 8));
@@ -473,8 +480,9 @@ START_TEST(attention)
                                     both_out(rows * D * sizeof(float)) };
     d_out = both_out(rows * D * sizeof(float));
     parts = both_out(n_parts * sizeof(float));
-    /* The first two runs are unsplit with different seeds, the third is split along keys. All
-     * must give identical bits. */
+    /* Runs 0 and 1 are unsplit and must give identical bits. The emulator schedules them in
+     * different orders, and run 1 initializes the softmax state in a separate launch. Run 2 is
+     * split along keys, which changes the order of its sums. */
     for (int i = 0; i < 3; i++) {
         const bool cut = i == 2;
 
@@ -508,7 +516,7 @@ end:
 }
 END_TEST
 
-/* ---- a job ---------------------------------------------------------------------------------- */
+/* ---- kvr_attend() with int8 ----------------------------------------------------------------- */
 
 static double relative(const float *x, const float *want, size_t n)
 {
@@ -521,17 +529,18 @@ static double relative(const float *x, const float *want, size_t n)
     return sqrt(off / size);
 }
 
-/* Inputs of a job: a coded segment, unquantized rows, queries. */
+/* Inputs of kvr_attend(): an encoded segment of n tokens, JOB_NOW unquantized tokens, and JOB_T
+ * queries. */
 enum { JOB_T = 5, JOB_H = 2, JOB_NOW = 33 };
 struct job_inputs {
     struct kvr_packed k, v;
     const float *q;
     const void *raw; /* [JOB_NOW, JOB_H, D] */
     enum kvr_dtype exact;
-    int n; /* number of tokens of the coded segment */
+    int n; /* number of tokens of the encoded segment */
 };
 
-/* Runs the job on `at` into `out`. Returns the number of launches of attend_bytes, or 0 on the
+/* Runs kvr_attend() on device `at`. Returns the number of launches of attend_bytes, or 0 on the
  * CPU. */
 static int64_t run_job(const struct job_inputs *x, struct kvr_dev *at, bool int8, float *out)
 {
@@ -587,11 +596,11 @@ static int64_t run_job(const struct job_inputs *x, struct kvr_dev *at, bool int8
     return n_launches;
 }
 
-/* A job with a coded span, unquantized tokens and another coded span, in 8 bits on a device and on
- * the CPU, and in F32 on the CPU. On normal values, 8-bit attention has a relative error of
- * .012, and 7-bit attention (CPUs without byte products) .019 (docs/decisions.md). Both errors
- * and tokens in BF16 give at most .03. The scratch of 16 tiles is filled three times by 2 x 2500
- * tokens. */
+/* Attention over an encoded span, unquantized tokens and another encoded span. The output of int8
+ * attention on a device is compared with int8 attention on the CPU and with F32 attention on the
+ * CPU. On normal values, 8-bit attention has a relative error of .012, and 7-bit attention (CPUs
+ * without byte products) .019 (docs/decisions.md). With tokens in BF16, two outputs differ by at
+ * most .03. The scratch has 16 tiles of 128 tokens, so 2 x 2500 tokens take three launches. */
 START_TEST(jobs)
 {
     static const struct {

@@ -1,17 +1,18 @@
-/* cases_codec.c - grids and the transform: CPU against CUDA.
+/* cases_codec.c - integer grids, the Walsh-Hadamard transform and the codec `raw`: CPU against
+ * CUDA.
  *
  * Packed bytes must be equal, and so must decoded values, except for NaN payloads. The kernels
- * perform the CPU's operations in the CPU's order, and round each once, without contraction.
- * IEEE division and square root are correctly rounded. So there is no tolerance. */
+ * perform the CPU's operations in the CPU's order, and round each once, without contraction. IEEE
+ * division and square root are correctly rounded. So there is no tolerance. */
 #include "methods/codecs/hadamard/fwht.h"
 #include "methods/codecs/raw/raw_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
 #include "tests/cuda/both.h"
 
-/* Axes with group sizes that use different code paths. Groups are shorter and longer than a
- * warp, and than the number of channels that a block codes at a time. Some blocks of tokens end
- * within a byte. */
+/* Group axes and group sizes that use different code paths. Groups are shorter and longer than a
+ * warp, and than the channels that a CTA encodes at once. Some numbers of tokens are not multiples
+ * of 8, so packed codes end within a byte. */
 struct axis_case {
     enum kvr_group_axis axis;
     int group;
@@ -28,8 +29,8 @@ static const struct axis_case axes[] = {
 };
 enum { N_AXES = sizeof axes / sizeof axes[0] };
 
-/* Values of (bits, asym, study, compute): every width, and each reading at the widths that
- * methods use. */
+/* Values of (bits, asym, study, compute): every bit width. The widths that methods use have both
+ * versions of the formulas: intended, and as the 33-method study implemented them. */
 static const struct {
     int bits;
     bool asym, study;
@@ -229,7 +230,7 @@ static void check_chain(struct kvr_grid_chain *c, enum fill fill)
         fetch(&gpu[i], device[i].codes.p, device[i].meta.p, fill_names[fill]);
         ck_assert_mem_eq(gpu[i].meta.p, cpu[i].meta.p, cpu[i].meta.n_bytes);
         ck_assert_mem_eq(gpu[i].codes.p, cpu[i].codes.p, cpu[i].codes.n_bytes);
-        /* Use the arithmetic type of decoding. */
+        /* Chains of two grids are decoded in F32, also if they are encoded in BF16. */
         c->job[i].compute = c->n > 1 ? KVR_COMPUTE_F32 : c->job[i].compute;
     }
     decode_chain(c, cpu, t0, part, work);
@@ -315,7 +316,7 @@ START_TEST(chains_refused)
 }
 END_TEST
 
-/* The comparison must detect a single damaged byte. */
+/* same() accepts two NaNs, but not a NaN and a number. Otherwise the tests above could not fail. */
 START_TEST(comparison_can_fail)
 {
     const float a[2] = { 1, NAN }, b[2] = { 1, NAN }, c[2] = { 1, 2 };
@@ -348,8 +349,8 @@ START_TEST(transform)
 }
 END_TEST
 
-/* The kernels give the CPU's bytes, including NaNs. They decode the whole block and a part of
- * it, to BF16 and to F32. */
+/* The codec `raw` in BF16 and in F32. BF16 codes have the CPU's bytes, including NaNs. Tokens 5 to
+ * 8 of heads 1 and 2 decode to the CPU's values. */
 START_TEST(exact)
 {
     /* Widths with one element per thread (19) and with eight (24). */

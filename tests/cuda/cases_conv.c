@@ -14,7 +14,8 @@ static const struct {
     struct kvr_conv_shape s;
     int n_frames, stride; /* number of input frames; elements from one pixel to the next */
 } convs[] = {
-    /* no, partial and full history of frames, with odd and even numbers of columns below a tile */
+    /* 1, 2 and 3 of the 3 input frames; odd and even numbers of output channels, below the tile's
+     * width */
     { { .in = 32, .out = 7, .taps = 3, .kernel = 3, .height = 5, .width = 7, .up = 1 }, 1, 32 },
     { { .in = 32, .out = 3, .taps = 3, .kernel = 3, .height = 5, .width = 7, .up = 1 }, 2, 32 },
     { { .in = 64, .out = 12, .taps = 3, .kernel = 3, .height = 9, .width = 15, .up = 1 }, 3, 64 },
@@ -27,7 +28,7 @@ static const struct {
     { { .in = 32, .out = 130, .taps = 2, .kernel = 3, .height = 4, .width = 5, .up = 1 }, 2, 32 },
     { { .in = 64, .out = 256, .taps = 1, .kernel = 1, .height = 32, .width = 8, .up = 1 }, 1, 64 },
     { { .in = 32, .out = 226, .taps = 1, .kernel = 3, .height = 7, .width = 2, .up = 1 }, 1, 32 },
-    /* a temporal kernel only, and one of two interleaved frames, upsampled */
+    /* a 3 x 1 x 1 kernel; a 3 x 3 kernel on an upsampled frame, interleaved with another frame */
     { { .in = 64, .out = 128, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 2, 64 },
     { { .in = 64, .out = 48, .taps = 1, .kernel = 3, .height = 10, .width = 14, .up = 2 }, 1, 128 },
     { { .in = 32, .out = 1, .taps = 1, .kernel = 1, .height = 1, .width = 1, .up = 1 }, 1, 32 },
@@ -54,8 +55,8 @@ static kvr_bf16 *filled(int64_t n, enum fill fill, uint32_t seed)
     return to;
 }
 
-/* Memory that the kernel must not read is NaN: elements between pixels, and weights of missing
- * frames. */
+/* Memory that the kernel must not read contains NaN: the padding between pixels, and the weights of
+ * missing frames. */
 static void job_open(struct job *j, int which, enum fill fill)
 {
     const struct kvr_block_shape b = { convs[which].s.out, 1, 1 };
@@ -104,7 +105,8 @@ static void compute(struct job *j)
     both_get(j->y, d_y, size, "convolution");
 }
 
-/* Value i of y in float64. *sizes receives the sum of its terms' magnitudes. */
+/* Returns element i of y, computed in float64. *sizes receives the sum of the magnitudes of the
+ * element's terms. */
 static double defined(const struct job *j, int64_t i, double *sizes)
 {
     const struct kvr_conv_shape *c = &j->s;
@@ -141,7 +143,7 @@ static void check_all(const struct job *j)
         const double want = defined(j, i, &sizes), got = (double)kvr_bf16_to_f32(j->y[i]);
         const double tol = n * 0x1p-23 * sizes * (1 + 0x1p-8) + 0x1p-8 * fabs(want);
 
-        /* Beyond the range of F32, both must be non-finite. */
+        /* If partial sums may exceed the range of F32, the result must be non-finite. */
         if (sizes < 3e38 ? !(fabs(got - want) <= tol) : isfinite(got))
             ck_abort_msg("pixel %lld, channel %lld: %g, want %g within %g",
                          (long long)(i / j->s.out), (long long)(i % j->s.out), got, want, tol);
@@ -159,7 +161,8 @@ START_TEST(sums_on_tensor_cores)
 }
 END_TEST
 
-/* The kernels on tensor cores and on CUDA cores round nearly the same sum to BF16. */
+/* The kernels on tensor cores and on CUDA cores may differ by twice the bound at the top of this
+ * file. */
 START_TEST(as_on_cuda_cores)
 {
     struct job j;
@@ -233,7 +236,7 @@ START_TEST(same_every_time)
 }
 END_TEST
 
-/* Shapes that the kernel must refuse. */
+/* Shapes that kvr_conv_mma_accepts() must refuse. */
 START_TEST(refused)
 {
     const struct kvr_conv_shape fits = {

@@ -6,8 +6,8 @@
  *
  *     S = |q| |k| + |log m| + C
  *
- * Norms bound the sum of magnitudes, also in rotated space. Each of D + 4 roundings contributes u,
- * and rotating q contributes log2 D more. C depends on the correction:
+ * |q| |k| is at least the sum of |q_d k_d|, also if q and k are rotated. There are D + 4 roundings
+ * with an error of u each, and rotating q adds log2 D < D more. C depends on the correction:
  *
  *     taylor, flat    |q|^2 max s^2 / 24
  *     exact           3/2 |q| |s|. The error of log(sinh a / a) is 8 u a below a = 1/2. Above,
@@ -23,7 +23,7 @@
 
 static const double u = 0x1p-24;
 
-/* Stage pipelines besides those of the registry: every axis, each with exactly stored elements. */
+/* Codec pipelines besides those of the methods: every group axis, with and without `outliers`. */
 static const char *const layouts[] = {
     "exact",
     "asym(bits=2,axis=channels,group=8)",
@@ -98,7 +98,8 @@ static void get(void *host, const void *out, size_t n, const char *what)
     both_get(host, out, n, what);
 }
 
-/* A block on both backends, with its original and decoded keys in the codec's space. */
+/* An encoded block of keys on both backends. `x` and `back` are the original and the decoded keys
+ * in the codec's transformed space. */
 struct block {
     struct kvr_dev *dev;
     struct kvr_packed p, on_device;
@@ -219,7 +220,8 @@ START_TEST(steps_and_moments)
 }
 END_TEST
 
-/* Each correction has the functions that its kind requires, on both backends. */
+/* A correction has rows_cuda() unless attention kernels compute it from the scales. It has
+ * prepare() and prepare_cuda() if and only if it stores moments. */
 START_TEST(table_is_whole)
 {
     for (int k = 0; kvr_corrections[k]; k++) {
@@ -234,7 +236,7 @@ END_TEST
 
 /* ---- attention --------------------------------------------------------------------------- */
 
-enum { QUERIES = 5, CURRENT = 9, FIRST = 17 /* keys of the first of two pieces */ };
+enum { QUERIES = 5, CURRENT = 9, FIRST = 17 /* number of keys in the first piece */ };
 
 /* Attention of QUERIES queries over a coded block and CURRENT unquantized keys. */
 struct scene {
@@ -322,8 +324,8 @@ static void on_the_cpu(const struct scene *s, float *out)
     kvr_attend_release(&scratch);
 }
 
-/* Runs attention on the device through the interface of its callers, which does not name the
- * correction. */
+/* Runs attention on the device. kvr_attend_piece_cuda() gets the correction as a row bias or as
+ * squared scales, not as a struct kvr_correction. */
 static void on_cuda(const struct scene *s, float *out)
 {
     const struct kvr_block_shape *shape = &s->b->p.shape;
@@ -501,8 +503,8 @@ static void check_attention(const struct kvr_codec *c, const struct kvr_block_sh
     kvr_codec_close(&raw);
 }
 
-/* With scores in the thousands no bound is meaningful, so the fills have values of about 1, or
- * are zero, tiny or non-finite. */
+/* With other fills, scores reach the thousands, and the bound would exceed the outputs. These fills
+ * have values of about 1, or are zero, tiny or non-finite. */
 static const enum fill attend_fills[] = { FILL_NORMAL, FILL_OUTLIER_CHANNEL,
                                           FILL_ZERO,   FILL_TINY,
                                           FILL_NAN,    FILL_INF };
@@ -528,7 +530,8 @@ START_TEST(attention)
 }
 END_TEST
 
-/* Every head width that has its own kernel, and widths that are no multiple of a vector. */
+/* Head widths for every instance of the attention kernel (up to 32, 64, 128 and 256 channels), and
+ * widths that are not multiples of 32. */
 START_TEST(widths)
 {
     static const int width[] = { 20, 64, 72, 128, 256 };

@@ -26,8 +26,7 @@ static const char *const pipelines[] = {
 };
 enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines };
 
-/* Blocks of 16 tokens, whole and partial. Numbers of channels that are and are not multiples of
- * four. */
+/* Numbers of tokens that are multiples of 16 (the group size of most pipelines), and others. */
 static const struct kvr_block_shape shapes[] = {
     { 32, 2, 32 }, { 37, 1, 16 }, { 9, 3, 16 }, { 1, 1, 64 }, { 18, 1, 8 },
 };
@@ -162,8 +161,8 @@ static int64_t launches(void)
     return n;
 }
 
-/* Number of launches, as stated in eager.h, for 16 tokens and for 17. The 17th token adds one
- * launch. */
+/* The number of launches that eager.h states, for 16 tokens and for 17. For 17 tokens, encoding
+ * needs one more launch, which pads them to 32. */
 START_TEST(one_launch_per_operation)
 {
     static const struct {
@@ -200,7 +199,8 @@ START_TEST(one_launch_per_operation)
 }
 END_TEST
 
-/* A pipeline without an eager form is refused before anything runs, and the message names it. */
+/* launches=eager is refused for a method without an eager implementation. The message names the
+ * method and the reason. */
 START_TEST(refused)
 {
     static const struct kvr_setting eager = { "launches", "eager" };

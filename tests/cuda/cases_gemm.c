@@ -1,14 +1,14 @@
 /* cases_gemm.c - linear layers on a device: kvreel's kernels, and cuBLASLt if present.
  *
- * The reference are sums in float64, whose own rounding is negligible. u = 2^-24. An output sums K
- * terms x w; S is the sum of their magnitudes. Error bounds:
+ * The reference is a sum in float64, whose rounding error is negligible. Let u = 2^-24. An output
+ * sums K terms x w; S is the sum of their magnitudes. Error bounds:
  *
  *   F32       K fused products and sums in order, and the bias: (K + 1) u (S + |bias|)
  *   BF16      Products are exact. Tensor cores add groups of 16 in an unspecified order and may
  *             truncate bits below 2^-23 of the largest term, 16 times per group: K 2^-23 S
- *   cuBLASLt  The order of summation is unknown: the second bound for both types
+ *   cuBLASLt  The order of summation is unknown. The bound of BF16 is used for F32, too.
  *
- * Sums beyond the range of F32 must be non-finite in both. */
+ * If S exceeds the range of F32, the result must be non-finite. */
 #include "harness/device/blaslt.h"
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/ops_cuda.h"
@@ -67,8 +67,7 @@ static void job_close(struct job *j)
     free(j->size);
 }
 
-/* Compares y with the reference. `cut` is the error bound per term, relative to the sum of
- * magnitudes. */
+/* Compares y with the reference. The error may be (K + 1) `cut` times the sum of magnitudes. */
 static void check(const struct job *j, const float *d_y, bool biased, double cut, const char *what)
 {
     both_get(j->y, d_y, (size_t)(j->m * j->n) * sizeof(float), what);
@@ -171,8 +170,8 @@ static bool same_bf16(const kvr_bf16 *a, const kvr_bf16 *b, size_t n)
     return true;
 }
 
-/* A product is added to the output, with or without a gate. The product is rounded, multiplied
- * and added in one operation, and the sum is rounded again. */
+/* kvr_linear_added_cuda() rounds the product to BF16, multiplies it by the gate (if any) and adds
+ * it to the output in one FMA, and rounds the sum to BF16. */
 START_TEST(product_and_sum)
 {
     const bool gated = _i / (N_SHAPES * N_FILLS);
@@ -325,9 +324,9 @@ START_TEST(library)
 }
 END_TEST
 
-/* The library's GELU, in the tanh form, must agree, too. GELU amplifies the sum's error by at
- * most 1.13. Rounding to BF16 adds at most 2^-8 of the value, and the library's exponential may
- * add 2^-10 of it. */
+/* cuBLASLt's GELU, in the tanh form, must agree, too. GELU amplifies the sum's error by at most
+ * 1.13. Rounding to BF16 adds at most 2^-8 of the value, and the library's exponential may add
+ * 2^-10 of it. */
 START_TEST(library_gelu)
 {
     const struct kvr_blaslt_shape shape = { .m = 16,

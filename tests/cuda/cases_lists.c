@@ -1,5 +1,5 @@
-/* cases_lists.c - attention on tensor cores over lists of spans: one launch against several
- * launches and against sums in double precision (mma_reference.h). */
+/* cases_lists.c - attention on tensor cores over lists of spans. One launch over a list is compared
+ * with one launch per span, and with sums in double precision (mma_reference.h). */
 #include "harness/engine/ops_cuda.h"
 #include "tests/cuda/mma_reference.h"
 
@@ -88,10 +88,10 @@ static double list_in_double(const struct list_data *x, double *want)
     return mma_bound(&c, &z, false);
 }
 
-/* Each kernel attends to the list of spans within the bound: attend_wgmma.cu and attend_mma.cu
- * in one launch, with and without split-KV, and attend_mma.cu with one launch per span. Results
- * are bit-identical in any order of blocks and threads. Without split-KV, one launch of
- * attend_mma.cu gives the bits of one launch per span. */
+/* The kernels of attend_wgmma.cu and attend_mma.cu process a list of spans in one launch, with and
+ * without split-KV. attend_mma.cu also processes it with one launch per span. All outputs are
+ * within the bound, and bit-identical for any order of blocks and threads. Without split-KV, one
+ * launch of attend_mma.cu gives the bits of one launch per span. */
 START_TEST(lists)
 {
     enum { N = LIST_T * LIST_W, SLOTS = 12 };
@@ -136,7 +136,7 @@ START_TEST(lists)
             memcpy(whole, got, N * sizeof *got);
         else if (by_span)
             ck_assert_mem_eq(whole, got, N * sizeof *got);
-        /* All spans take two launches, the first four take one. */
+        /* LIST_SPANS spans need two launches, the first four spans need one. */
         if (i % 3 != 2)
             for (int n = LIST_SPANS; n; n = n == LIST_SPANS ? 4 : 0)
                 mma_ends_alike(&a, how, x.span, n, cut ? parts : NULL, cut ? n_parts : 0, x.q,
@@ -150,8 +150,8 @@ START_TEST(lists)
 }
 END_TEST
 
-/* Queries, norm weights and rotation angles for attention of shape `a`. The sums of squares come
- * in NORM_PARTS parts. */
+/* Queries, norm weights and rotation angles for attention of shape `a`. A query's sum of squares
+ * consists of NORM_PARTS partial sums. */
 enum { NORM_PARTS = 3 };
 struct norm_inputs {
     size_t n;
@@ -199,8 +199,9 @@ static struct norm_inputs norm_inputs(const struct kvr_attend_shape *a)
     return x;
 }
 
-/* Normalizes `to`, a copy of the queries, with rms_norm or rms_rope. rms_rope processes two
- * tensors: `spare` is the second. */
+/* Normalizes the queries in a separate launch of rms_norm or, with `rotates`, of rms_rope. `to` is
+ * a copy of the queries and receives the result. rms_rope processes two tensors per launch; `spare`
+ * receives the second result. */
 static void norm_by_pass(const struct norm_inputs *x, const struct kvr_attend_shape *a,
                          bool rotates, kvr_bf16 *to, kvr_bf16 *spare)
 {
@@ -289,10 +290,11 @@ START_TEST(normed_queries)
 }
 END_TEST
 
-/* One launch with coded spans of one format and plain rows gives the bits of plain rows with the
- * decoded values. Spans end within a tile, an octet and a group, and no block of queries is
- * full. A head uses one CTA, a pair of CTAs that shares decoded tiles, or a pair and a single
- * CTA. One head with three CTAs makes the number of CTAs odd. */
+/* One launch over spans encoded in one format and unquantized rows gives the bits of a launch over
+ * unquantized rows with the decoded values. Spans end within a tile, an octet (8 tokens) and a
+ * quantization group, and the last query block of a head is partial. With 67, 200 and 300 queries,
+ * a head uses one CTA, a pair of CTAs that shares decoded tiles, or a pair and a single CTA. With
+ * 300 queries and one head, the number of CTAs is odd. */
 static const struct list_queries {
     int n, heads;
 } list_queries[] = { { 300, 2 }, { 200, 2 }, { 67, 2 }, { 300, 1 } };
@@ -368,7 +370,7 @@ static void run_coded_list(const struct coded_list *c, enum fill fill,
                                                  .n = at[i].n,
                                                  .log_m = at[i].log_m };
         coded[i] = plain[i];
-        /* This span is unquantized and does not begin at an octet. */
+        /* Span 1 is unquantized and does not begin at a multiple of 8 tokens. */
         if (i == 1)
             continue;
         coded[i].k = k.source;

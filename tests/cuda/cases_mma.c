@@ -1,11 +1,11 @@
-/* cases_mma.c - attention on tensor cores with one span per launch, against the CPU and against
- * sums in double precision (mma_reference.h). */
+/* cases_mma.c - attention on tensor cores with one span per launch. Outputs are compared with the
+ * CPU and with sums in double precision (mma_reference.h). */
 #include "harness/engine/ops_cuda.h"
 #include "methods/codecs/hadamard/fwht.h"
 #include "tests/cuda/mma_reference.h"
 
-/* Partial CTAs, tiles and warps. Spans begin and end within a tile, an octet or a group. Codecs
- * are of every kind. */
+/* Some CTAs, tiles and warps are partly filled. Spans begin and end within a tile, an octet (8
+ * tokens) or a quantization group. Codecs are of every kind. */
 static const struct mma_case cases[] = {
     { RAW, RAW, KVR_BF16, { 20, 2, 16 }, 30, 0, 30, 0, .hostile = true },
     { RAW, RAW, KVR_BF16, { 37, 2, 64 }, 150, 3, 140, 0.7f, .bias = true },
@@ -89,7 +89,7 @@ static const struct mma_case cases[] = {
       67,
       0,
       .taylor = true },
-    /* Wide heads, for each kernel that supports them. */
+    /* Heads of 128 channels, for each kernel that supports them. */
     { "sym(bits=4)", "sym(bits=2)", 0, { 40, 2, 128 }, 200, 3, 190, 0, .hostile = true },
     { "sym(bits=2,group=64)",
       "sym(bits=4,group=8)",
@@ -244,7 +244,8 @@ static const enum fill fills[] = { FILL_NORMAL, FILL_ZERO, FILL_CONSTANT, FILL_O
                                    FILL_OFFSET, FILL_TINY, FILL_NAN,      FILL_INF };
 enum { N_OF_FILLS = sizeof fills / sizeof fills[0] };
 
-/* Queries and row biases of a case, and the reference outputs and log sums in double precision. */
+/* A case's queries and row biases, and the outputs and logs of softmax sums (lse) computed in
+ * double precision. */
 struct truth {
     float *q, *bias;
     double *out, *lse;
@@ -290,7 +291,7 @@ static void free_truth(struct truth *t)
     free(t->lse);
 }
 
-/* Compares each row's log sum, m + log l, with the reference. */
+/* Compares each row's log of the softmax sum, mx + log(sum), with the reference. */
 static void check_log_sums(const struct mma_case *c, const struct kvr_attend_state *st,
                            const struct truth *t, const char *what)
 {
@@ -331,7 +332,7 @@ static void run_case(const struct mma_case *c, enum fill fill)
     span.taylor = c->taylor;
     ck_assert_msg(kvr_attend_mma_accepts(kvr_stream_block_shared(both_stream), &a, &span), "%s",
                   what);
-    /* Checks that the bound is tight enough to detect an error. */
+    /* A bound above 5 % of the largest value might not detect a wrong kernel. */
     if (fill == FILL_NORMAL)
         ck_assert_msg(tol < 0.05 * t.z.top, "%s: %g of %g", what, tol, t.z.top);
     const struct kvr_attend_io io = mma_between(both_in(t.q, (size_t)n * sizeof *t.q), &st);
@@ -368,8 +369,8 @@ START_TEST(sources)
 }
 END_TEST
 
-/* A span gives the same bits whole and in parts that end at tile boundaries. The order of blocks
- * and threads does not matter. */
+/* A span gives the same bits in one launch as in several launches over parts that end at tile
+ * boundaries. The order of blocks and threads does not matter. */
 START_TEST(parts_and_orders)
 {
     static const struct mma_case c = {
@@ -416,8 +417,8 @@ START_TEST(parts_and_orders)
 }
 END_TEST
 
-/* Spans are cut at any token and alternate with the kernel of attend_cuda.h. The output stays
- * within the bound. */
+/* Three spans of 50 tokens, which do not end at tile boundaries. The kernel of attend_cuda.h
+ * processes the second span. The output stays within the bound. */
 START_TEST(turns)
 {
     enum { T = 21, H = 2, D = 48, N = 150, W = H * D };
@@ -500,7 +501,7 @@ START_TEST(far_apart)
         kvr_attend_mma_cuda(both_stream, &c.a, &io, &zeros);
     kvr_attend_finish_cuda(both_stream, &c.a, &st, d_out);
     both_get(got, d_out, sizeof got, "far apart");
-    /* The zero tokens have all of the weight. */
+    /* The token with score log m = 30000 has all of the weight, and its value is 0. */
     for (int i = 0; i < T * D && _i; i++)
         ck_assert_float_eq(got[i], 0);
     if (!_i)
@@ -550,9 +551,9 @@ START_TEST(what_it_takes)
 }
 END_TEST
 
-/* Shared memory for BF16 rows with 128 channels. On sm_90 and sm_80, two CTAs per SM have room
- * for two stages each. On sm_86, sm_89 and sm_120, a CTA has 101,376 bytes, enough for one
- * stage. */
+/* Shared memory that the kernel needs for BF16 rows with 128 channels. On sm_90 and sm_80, two CTAs
+ * per SM have room for two stages each. On sm_86, sm_89 and sm_120, a CTA has 101,376 bytes, enough
+ * for one stage. */
 START_TEST(shared_memory_limits)
 {
     static const kvr_bf16 raw[8] __attribute__((aligned(16)));

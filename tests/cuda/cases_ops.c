@@ -2,15 +2,17 @@
  *
  * u = 2^-24 is half an ulp of 1. The backends may differ by the sum of their error bounds:
  *
- *   sums  A lane adds d/16 (CPU) or d/256 (CUDA) values, then lanes are added. The error is at
- *         most e = (d/16 + 16) u times the sum of magnitudes. A mean is off by e max|x|, which the
- *         norm multiplies by inv. A sum of squares is off by e of itself, plus the square of the
- *         mean's error. Let X = max|x| inv. The norm is at most 2X in size and off by
- *         e X + 2X (e + e^2 X^2). The last products add 4u of their size.
- *   gelu  e^z is within 4 ulp on either backend. z is off by a few u |z| with |z| <= 88. So the
- *         exponential is off by (4 + 88 * 4) 2u, and u / (1 + e^z) by at most as much.
+ *   sums  Of a row's d values, a lane adds d/16 (CPU) or d/256 (CUDA); then lanes are added. The
+ *         error is at most e = (d/16 + 16) u times the sum of magnitudes. The error of a mean is
+ *         at most e max|x|, and the norm multiplies it by inv = 1 / sqrt(variance + eps). The
+ *         relative error of a sum of squares is e, plus the square of the mean's error. Let
+ *         X = max|x| inv. The norm is at most 2X, and its error e X + 2X (e + e^2 X^2). The last
+ *         products add 4u of their value.
+ *   gelu  e^z has an error of at most 4 ulp on either backend, and z of 4 u |z|, where |z| <= 88.
+ *         So the relative error of the exponential is (4 + 88 * 4) 2u, and that of
+ *         x / (1 + e^z) is not larger.
  *   rope  float64 is rounded to float once: 1 ulp of at most |a| + |b|.
- *   add   CUDA uses FMA, the CPU may not: one rounding of the product apart. */
+ *   add   CUDA uses FMA. The CPU may instead round the product, which adds one rounding error. */
 #include "harness/engine/draw_cuda.h"
 #include "harness/engine/noise.h"
 #include "harness/engine/linear_cuda.h"
@@ -25,7 +27,7 @@ static const struct kvr_rows row_cases[] = {
 };
 enum { N_ROWS = sizeof row_cases / sizeof row_cases[0] };
 
-/* Fills r->n rows of r->d values like a block with one head. */
+/* Returns r->n rows of r->d values, filled by fill_block(). */
 static float *filled(const struct kvr_rows *r, enum fill fill, uint32_t seed)
 {
     const struct kvr_block_shape shape = { r->n, 1, r->d };
@@ -59,8 +61,8 @@ static double spread(const float *x, int d, double eps, bool centre)
     return top / sqrt(square + eps);
 }
 
-/* Returns the largest difference between two backends' norms of a row, multiplied by a factor of
- * size f. */
+/* Returns the largest difference between two backends' norms of a row, if each normalized value is
+ * multiplied by a factor of magnitude f. */
 static double norm_bound(const float *x, int d, bool centre, double f)
 {
     const double e = (d / 16 + 16) * u, X = spread(x, d, 1e-6, centre);
@@ -273,7 +275,8 @@ static void check_norm_bf16(struct bf16_rows *t, bool affine)
     }
 }
 
-/* RMS norm and RoPE of the same rows twice: queries with one weight vector, keys with another. */
+/* Applies RMSNorm and RoPE to the same rows as queries and as keys, with different weight
+ * vectors. */
 static void check_rms_rope_bf16(struct bf16_rows *t)
 {
     const int D = t->head_dim, W = t->width;
@@ -320,9 +323,8 @@ static void check_rms_bf16(struct bf16_rows *t)
                      "RMS norm", i);
 }
 
-/* Passes between layers in BF16, with eight numbers at a time and with two. They give the CPU's
- * results for the same values, rounded to BF16. Values near a rounding midpoint may be one unit
- * off. */
+/* Kernels on BF16 rows, which read vectors of eight elements or of two. Results equal the CPU's for
+ * the same values, rounded to BF16. Values near a rounding midpoint may differ by one BF16 ulp. */
 START_TEST(passes_in_bf16)
 {
     static const int head_dims[] = { 20, 24 }; /* 24: rows of 72, a multiple of eight */
@@ -337,12 +339,12 @@ START_TEST(passes_in_bf16)
 }
 END_TEST
 
-/* A residual add fused with the following norm: bit-identical to separate passes, and x keeps the
- * rounded sum. */
+/* A residual add fused with the following norm is bit-identical to separate passes, and x receives
+ * the sum, rounded to BF16. */
 START_TEST(sum_and_norm_in_one)
 {
     enum { N = 7, MOST = 304, COLUMNS = 320 };
-    /* widths for eight elements at a time and for two */
+    /* WIDTH is a multiple of eight, for vectors of eight elements, or not, for vectors of two. */
     const int WIDTH = _i / N_FILLS / 4 ? MOST : 300;
     const struct kvr_rows r = { N, WIDTH, 2 };
     const size_t size = (size_t)(N * WIDTH) * sizeof(kvr_bf16);
@@ -448,7 +450,7 @@ START_TEST(activations)
     for (int64_t i = 0; i < n; i++)
         near_to(want[i], got[i], 712 * u * fabs((double)want[i]), "silu", i);
     both_get(want, d_y, size, "silu");
-    /* In place, the result must be the same. */
+    /* The in-place result must be the same. */
     d_y = both_inout(x, size);
     kvr_silu_cuda(both_stream, n, d_y, d_y);
     both_get(got, d_y, size, "silu in place");
@@ -497,7 +499,7 @@ START_TEST(patching)
 }
 END_TEST
 
-/* One addition each: bit-identical. */
+/* kvr_add_modulation_cuda() computes one addition per element, so results are bit-identical. */
 START_TEST(modulating)
 {
     enum { F = 3, ROWS = 6, D = 37, N = F * ROWS * D };
@@ -534,7 +536,7 @@ static void same_floats(const float *want, const float *d_got, int64_t n, const 
     free(got);
 }
 
-/* Both sides round products before they are added, so results are bit-identical. */
+/* Both backends round products before they are added, so results are bit-identical. */
 START_TEST(sampling)
 {
     const struct kvr_rows r = { 3, 333, 1 };
@@ -616,7 +618,8 @@ START_TEST(finding_what_is_not_finite)
 }
 END_TEST
 
-/* Sums of n terms of one sign in float64. Either backend is within n 2^-53 of the exact sum. */
+/* L1 norms: sums of n nonnegative terms in float64. On either backend, the relative error of a sum
+ * is at most n 2^-53. */
 START_TEST(changes)
 {
     static const struct kvr_rows cases[] = { { 1, 1, 1 }, { 1, 255, 1 }, { 70, 1100, 1 } };
@@ -716,8 +719,9 @@ START_TEST(drawing)
 }
 END_TEST
 
-/* Frames end within a generator block or within a launch. Steps and frames come in all
- * combinations. */
+/* Initial noise (step -1) and the noise of denoising steps, unperturbed (draw 0) and perturbed. The
+ * number of elements per frame is a multiple neither of 4, the numbers per call of Philox, nor of
+ * the CTA size. */
 static const struct {
     int chunk, step, frame0, n_frames;
     int64_t frame_elems;
@@ -733,8 +737,8 @@ static const struct {
 };
 enum { N_NOISES = sizeof noises / sizeof noises[0] };
 
-/* Noise is bit-identical to the CPU's, without tolerance: normal_pair.h has no operation whose
- * rounding may differ. */
+/* Noise is bit-identical to the CPU's, because normal_pair.h has no operation whose rounding may
+ * differ. */
 START_TEST(noise)
 {
     const int64_t n = noises[_i].n_frames * noises[_i].frame_elems;

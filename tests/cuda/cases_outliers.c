@@ -1,8 +1,8 @@
-/* cases_outliers.c - exactly stored elements: CPU against CUDA.
+/* cases_outliers.c - the stage `outliers`, which stores some elements exactly: CPU against CUDA.
  *
- * Stored entries and replaced values are bit-identical. Which elements are stored depends on
- * sigma alone. Its sums in double precision run over the same pieces in the same order on both
- * backends. */
+ * Stored entries and replaced values are bit-identical. An element is an outlier if its magnitude
+ * exceeds sigma standard deviations of the block. Both backends compute the standard deviation in
+ * double precision from the same partial sums, in the same order. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 #include "tests/cuda/both.h"
 
@@ -25,9 +25,9 @@ static const struct {
     { { 33, 2, 40 }, 2, 0, KVR_LEFT_KEEP, false, KVR_COMPUTE_F32 },
     { { 66, 8, 128 }, 2.5, 0.003, KVR_LEFT_FILL, true, KVR_COMPUTE_F32 }, /* several spans */
     { { 1, 1, 1 }, 1, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
-    /* the list of candidates suffices */
+    /* no span has more candidates than its list can hold */
     { { 66, 8, 128 }, 3.5, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
-    /* the list of candidates is cut off by the limit */
+    /* the limit cuts off the list of candidates */
     { { 66, 8, 128 }, 3.5, 0.0005, KVR_LEFT_CLAMP, false, KVR_COMPUTE_F32 },
 };
 enum { N_CASES = sizeof outlier_cases / sizeof outlier_cases[0] };
@@ -42,8 +42,8 @@ static struct kvr_codec *codec_of(int i)
     return open_codec(text, KVR_K, outlier_cases[i].study, outlier_cases[i].compute);
 }
 
-/* Writes the stored elements over existing values in a part of the block, from the other
- * backend's entries. */
+/* Decodes part of a block on both backends, from the CPU's entries. Only the stored elements of the
+ * output array may be overwritten. */
 static void check_put(const struct kvr_stage *stage, const struct kvr_stage_job *job,
                       const struct kvr_stage_data *cpu, int64_t t0, int64_t n, int h0, int nh,
                       const char *what)
@@ -79,8 +79,7 @@ static void check_entries(const struct kvr_stage_data *cpu, const void *values, 
     free(host);
 }
 
-/* With `loud`, the spans from which the kernel estimates its bound have eight times the spread
- * of the others. */
+/* With `loud`, the spans from which the kernel estimates the outlier bound are multiplied by 8. */
 static void check_outliers(int which, enum fill fill, bool loud)
 {
     const struct kvr_block_shape shape = outlier_cases[which].shape;
@@ -169,7 +168,8 @@ START_TEST(loud_samples)
 }
 END_TEST
 
-/* The cases include stored elements, a list cut off by the limit, and an empty list. */
+/* On normal values, case 1 stores as many outliers as its limit allows: 1 % of the elements.
+ * Otherwise the tests above might compare empty lists. */
 START_TEST(cases_are_not_empty)
 {
     const struct kvr_block_shape shape = outlier_cases[1].shape;

@@ -2,11 +2,11 @@
  * of a cache share a launch. */
 #include "tests/cuda/mma_reference.h"
 
-/* A device, BF16 rows that serve as keys and values, queries and output. */
+/* A device with BF16 rows (used as keys and as values), queries and output. */
 struct path {
     struct kvr_dev *dev, *host;
     struct kvr_buf rows, q, out;
-    struct kvr_segment seg; /* coded segment, if the test has one */
+    struct kvr_segment seg; /* encoded segment, if the test has one */
     struct mma_held k, v;
 };
 
@@ -34,7 +34,8 @@ static void put_rows(struct path *x, const kvr_bf16 *raw, size_t n_raw, const fl
     ck_assert_int_eq(kvr_buf_alloc(&x->out, x->dev, KVR_MEM_ACT, n_q * sizeof *q), KVR_OK);
 }
 
-/* Encodes a segment as the case `of` describes. The BF16 rows are its keys before encoding. */
+/* Encodes a segment with the codecs and the shape of `of`. The BF16 rows are the segment's keys
+ * before encoding. */
 static void put_coded(struct path *x, const struct mma_case *of, const float *q)
 {
     const size_t n = (size_t)(of->n_tok * of->a.n_heads * of->a.head_dim);
@@ -95,8 +96,8 @@ static int64_t launches(const struct path *x, const char *kernel)
     return kvr_stream_launches(kvr_dev_stream(x->dev), kernel);
 }
 
-/* Plain spans of a cache share one launch. On compute capability 9.0 with heads of 64 or 128
- * channels, it is one of attend_wgmma.cu, otherwise of attend_mma.cu. */
+/* All unquantized spans of a cache share one launch of attend_wgmma.cu on compute capability 9.0
+ * with heads of 64 or 128 channels. Otherwise they share one launch of attend_mma.cu. */
 START_TEST(plain_spans_share_a_launch)
 {
     static const struct {
@@ -146,8 +147,8 @@ START_TEST(plain_spans_share_a_launch)
 }
 END_TEST
 
-/* On the fused path, coded spans that attend_wgmma.cu dequantizes share its launch with plain
- * spans. */
+/* On the fused path, encoded spans that attend_wgmma.cu can dequantize share its launch with
+ * unquantized spans. */
 START_TEST(coded_spans_share_a_launch)
 {
     static const struct {
@@ -201,9 +202,10 @@ START_TEST(coded_spans_share_a_launch)
 }
 END_TEST
 
-/* On the staged path, all coded spans of a call share one launch with the unquantized ones. A
- * limited scratch takes several launches, whose softmax states are merged. Tiles then differ,
- * and so does the rounding of weights, so results agree to 2^-9 of the largest value, 4. */
+/* On the staged path, all encoded spans of a call share one launch with the unquantized spans. If
+ * scratch memory does not hold all decoded tokens, there are several launches, whose softmax states
+ * are merged. Tiles then differ, and so does the rounding of weights. The two results may differ by
+ * 2^-9 of the largest value, which is 4. */
 START_TEST(staged_in_fills)
 {
     static const struct {

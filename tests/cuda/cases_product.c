@@ -1,12 +1,12 @@
-/* cases_product.c - wgmma linear layers with fused epilogues (product_cuda.h), against separate
- * passes.
+/* cases_product.c - wgmma linear layers with fused epilogues (product_cuda.h), compared with
+ * separate passes.
  *
- * On an emulated device, sums run over k in the order of linear_bf16. After one rounding, results
- * are bit-identical to that kernel's, except for GELU. On a GPU, a sum of K terms is within (K + 1)
- * 2^-23 (S + |bias|) of the sum in float64 (cases_gemm.c), where S is the sum of magnitudes.
- * Rounding to BF16 adds 2^-8 of the value.
+ * On an emulated device, sums run over k in the order of linear_bf16. Outputs are therefore
+ * bit-identical to sums of linear_bf16, rounded to BF16, except for outputs of GELU. On a GPU, a
+ * sum of K terms is within (K + 1) 2^-23 (S + |bias|) of the sum in float64 (cases_gemm.c), where S
+ * is the sum of magnitudes. Rounding to BF16 adds 2^-8 of the value.
  *
- * Sums of squares over 128 columns are chains of 36 additions. */
+ * Sums of squares are bit-identical to squares_of_block(). */
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/product_cuda.h"
 #include "tests/cuda/both.h"
@@ -19,7 +19,8 @@ static const struct {
     { 45, 256, 192, 192, 15 }, { 129, 192, 256, 256, 129 }, { 66, 448, 392, 416, 11 },
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], HOSTILE = 2 };
-/* Normal fills use every shape. Hostile fills use only shapes with more than one frame per tile. */
+/* FILL_NORMAL is used with every shape, other fills only with shapes that have more than one frame
+ * per tile. */
 static const int hostile[HOSTILE] = { 1, 3 };
 enum { N_CASES = N_SHAPES + HOSTILE * (N_FILLS - 1) };
 
@@ -63,9 +64,10 @@ static kvr_bf16 *filled(int64_t rows, int columns, enum fill fill, uint32_t seed
     return p;
 }
 
-/* ---- the definition ------------------------------------------------------------------------- */
+/* ---- reference of sums of squares ----------------------------------------------------------- */
 
-/* Sum of squares of a block, in the kernel's order: four lanes, then the sum over lanes. */
+/* Returns the sum of squares of KVR_PRODUCT_BLOCK columns, in the kernel's order: each of four
+ * lanes adds its columns, then the lanes are added. */
 static float squares_of_block(const kvr_bf16 *x, int count)
 {
     float lane[4] = { 0 };
@@ -98,7 +100,7 @@ static float *squares_of(const kvr_bf16 *x, int64_t m, int n, int stride)
     return out;
 }
 
-/* ---- a job ---------------------------------------------------------------------------------- */
+/* ---- inputs and layers ---------------------------------------------------------------------- */
 
 static void job_open(struct job *j, int which, enum fill fill)
 {
@@ -157,7 +159,8 @@ static double gelu_of(double u)
     return u / (1 + exp(-2 * 0.7978845608028654 * (u + 0.044715 * u * u * u)));
 }
 
-/* Adds a layer's result to x as the separate pass does it. */
+/* Rounds a layer's sum to BF16, multiplies it by the gate and adds it to x, as separate passes
+ * do. */
 static kvr_bf16 added(float sum, float gate, float x)
 {
     return kvr_f32_to_bf16(fmaf(kvr_bf16_to_f32(kvr_f32_to_bf16(sum)), gate, x));
@@ -192,7 +195,8 @@ static void run(const struct kvr_product *p)
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-/* Checks the output and the sums of squares of a layer over `a`. A residual layer adds to j->y. */
+/* Checks the output and the sums of squares of a layer with input `a`. A residual layer has added
+ * its result to j->y. */
 static void check(struct job *j, const struct kvr_product *p, int which, const kvr_bf16 *a,
                   const char *what)
 {
@@ -258,8 +262,8 @@ static void check(struct job *j, const struct kvr_product *p, int which, const k
     free(got);
 }
 
-/* Two layers of different widths over the same rows, with GELU, and with a residual with and
- * without a gate. */
+/* Two layers of different widths over the same rows, then one layer with GELU, then one residual
+ * layer without and with a gate. */
 START_TEST(plain_rows)
 {
     struct job j;

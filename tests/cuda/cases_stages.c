@@ -7,7 +7,8 @@
 #include "tests/cuda/both.h"
 #include "tests/suite.h"
 
-/* Numbers of tokens that are no multiple of 8 or 16, one token, and heads of 64 channels. */
+/* 41 and 19 tokens are not multiples of 8 or 16. One block has a single token, and one has heads of
+ * 64 channels. */
 static const struct kvr_block_shape shapes[] = { { 41, 3, 32 }, { 1, 1, 32 }, { 19, 2, 64 } };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -66,7 +67,8 @@ static void same_packed(const struct kvr_packed *want, const struct kvr_packed *
     }
 }
 
-/* Compares both backends on a block at `place`. place->list is host memory or NULL. */
+/* Compares both backends on a block whose tokens have the positions `place`. place->list is host
+ * memory or NULL. */
 static void compare_at(const struct kvr_codec *c, const struct kvr_place *place,
                        const struct kvr_block_shape *shape, enum fill fill)
 {
@@ -99,7 +101,7 @@ static void compare_at(const struct kvr_codec *c, const struct kvr_place *place,
                   kvr_error());
     ck_assert_msg(kvr_dev_sync(both_dev) == KVR_OK, "%s: %s", what, kvr_error());
     same_packed(&a, &b, fill, what);
-    /* The first pass decodes the whole block, the second the last head's last two thirds. */
+    /* Decodes the whole block, and then only the last two thirds of the tokens of the last head. */
     for (int h = 0; h < 2; h++) {
         const int h0 = h ? shape->n_heads - 1 : 0, nh = shape->n_heads - h0;
         const int64_t from = h ? t0 : 0, run = h ? part : shape->n_tok;
@@ -138,9 +140,9 @@ static void compare(const struct kvr_codec *c, const struct kvr_block_shape *sha
     compare_at(c, &(struct kvr_place){ 0 }, shape, fill);
 }
 
-/* Returns whether a fill is left out under the sanitizers. FILL_OUTLIER_CHANNEL launches all
- * kernels of a codec. Of the others, only non-finite and non-integer values on the first shape
- * are kept. */
+/* Returns whether a sanitizer build skips a fill. It runs FILL_OUTLIER_CHANNEL, which launches all
+ * kernels of a codec. On the first shape, it also runs zeros, values beyond FP16, and non-finite
+ * values. */
 static bool left_out_of_fills(int shape, enum fill f)
 {
     return sanitized() && f != FILL_OUTLIER_CHANNEL &&
@@ -165,7 +167,7 @@ START_TEST(every_stage)
 }
 END_TEST
 
-/* Stages with given token positions: consecutive frames with a partial last one, scattered
+/* Encodes tokens at given positions: consecutive tokens whose last frame is partial, scattered
  * tokens, and complete frames. */
 START_TEST(every_stage_with_a_place)
 {
@@ -203,7 +205,8 @@ static void relative(const struct kvr_stage_job *job, const struct kvr_stage_dat
     out->relative = 0.0625f;
 }
 
-/* The scales of a grid that declares a relative error are derived from the decoded values. */
+/* If the error model of a grid is KVR_NOISE_RELATIVE, kvr_squared_scales() computes scales from
+ * decoded values. */
 START_TEST(relative_steps)
 {
     struct kvr_codec *c = open_codec("hadamard | sym(bits=8)", KVR_K, false, KVR_COMPUTE_F32);
@@ -217,8 +220,7 @@ START_TEST(relative_steps)
 }
 END_TEST
 
-/* Runs each distinct pipeline of the methods once, with their options for formats, scales and
- * readings. */
+/* Runs each distinct codec pipeline of all versions of all methods once. */
 START_TEST(every_method)
 {
     static const struct kvr_block_shape shape = { 21, 2, 64 };
@@ -252,7 +254,8 @@ START_TEST(every_method)
 }
 END_TEST
 
-/* BF16 values are encoded directly or after conversion to F32, with equal results. */
+/* kvr_codec_encode_bf16() gives the CPU's bytes. Some kernels read BF16 values, others read them
+ * after conversion to F32. */
 START_TEST(of_bf16)
 {
     static const char *const texts[] = { "sym(bits=4)",

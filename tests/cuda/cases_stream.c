@@ -65,7 +65,7 @@ START_TEST(a_full_device_says_so)
 }
 END_TEST
 
-/* Copies and fills at every alignment, between guard bytes. */
+/* Copies and fills at all 16 alignments of source and target, between guard bytes. */
 START_TEST(copies_and_fills)
 {
     unsigned char x[257], got[300], want[300];
@@ -110,7 +110,8 @@ START_TEST(marks_are_in_order)
 }
 END_TEST
 
-/* Copies from -> to, and transforms the half that is not zeroed. */
+/* Enqueues a copy, a fill and two transforms: copies `from` to `to`, zeroes the first half of `to`,
+ * transforms all rows, and transforms the second half again. */
 static void some_work(struct kvr_stream *s, float *to, const float *from)
 {
     kvr_device_copy(s, to, from, N * sizeof *to);

@@ -1,12 +1,12 @@
-/* cases_wan.c - kernels of Wan's text encoder and VAE decoder on a device, against their
- * definitions on the CPU or sums in float64.
+/* cases_wan.c - kernels of Wan's text encoder and VAE decoder on a device, compared with the CPU's
+ * results or with sums in float64.
  *
- * u = 2^-24. On either backend, a score is a sum of D products and a bias, within (D + 1) u of
- * the sum S of their magnitudes. The weight adds a subtraction and an exponential of up to |s -
- * top| <= 2 S. Its relative error is e = (D + 1) u S + 2 S u + 4 u, and the mean of n values is
- * within (2 e + (n + 4) u) max|v|. The backends are within twice that of each other. A
- * convolution sums N products in some order, with an error of N u times the sum of their
- * magnitudes. */
+ * Let u = 2^-24. On either backend, a score s is a sum of D products and a bias, within (D + 1) u
+ * of the sum S of their magnitudes. Its weight is exp(s - top), where `top` is the largest score
+ * and |s - top| <= 2 S. The subtraction adds an error of 2 S u, the exponential 4 u. The relative
+ * error of a weight is therefore e = (D + 1) u S + 2 S u + 4 u. The mean of n values is within (2 e
+ * + (n + 4) u) max|v|. The backends may differ by twice this bound. A convolution sums N products
+ * in some order, with an error of N u times the sum of their magnitudes. */
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/text/umt5_cuda.h"
 #include "harness/engine/vae/conv_aid_cuda.h"
@@ -41,7 +41,8 @@ static double largest(const float *x, int64_t n)
     return most;
 }
 
-/* Text lengths and heads. A `span` larger than n belongs to a longer text of the same call. */
+/* Text lengths and heads. `span` is the length of the longest text in the same call, for which the
+ * biases are laid out. */
 static const struct {
     int n, n_heads, head_dim, span;
 } texts[] = {
@@ -94,7 +95,7 @@ START_TEST(by_distance)
 }
 END_TEST
 
-/* One product each: bit-identical. */
+/* Each element is one product, so results are bit-identical. */
 START_TEST(multiplying)
 {
     enum { N = 700 };
@@ -116,7 +117,7 @@ END_TEST
 
 static const struct {
     struct kvr_conv_shape s;
-    int n_frames, stride; /* input frames; floats from pixel to pixel */
+    int n_frames, stride; /* input frames; floats from one pixel to the next */
 } convs[] = {
     { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 1, 5 },
     { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 2, 5 },
@@ -126,8 +127,8 @@ static const struct {
     { { .in = 16, .out = 16, .taps = 1, .kernel = 1, .height = 1, .width = 1, .up = 1 }, 1, 16 },
 };
 
-/* Convolves in float64. Returns the sum over existing inputs; *sizes receives the sum of the
- * products' magnitudes. */
+/* Returns an output of the convolution without its bias, computed in float64. Missing frames and
+ * pixels outside the frame contribute nothing. *sizes is increased by the products' magnitudes. */
 static double convolved(const struct kvr_conv_shape *c, const float *const *frame, int stride,
                         const float *w, int64_t pixel, int out, double *sizes)
 {
@@ -221,7 +222,7 @@ START_TEST(pixel_norms)
 }
 END_TEST
 
-/* One sum each: bit-identical, and NaN propagates. */
+/* An element is rounded once, so results are bit-identical. NaN propagates. */
 START_TEST(rectifying)
 {
     enum { N = 700 };
@@ -246,15 +247,14 @@ START_TEST(rectifying)
 }
 END_TEST
 
-/* ---- operations around a library's convolution
- * ------------------------------------------------ */
+/* ---- shortcuts, patches and auxiliary kernels of convolutions ------------------------------- */
 
 static const struct {
     int in, out, times, which;
 } spreads[] = { { 8, 8, 2, 0 }, { 8, 8, 2, 1 }, { 8, 4, 1, 0 }, { 4, 4, 1, 0 }, { 3, 6, 2, 1 } };
 
-/* The shortcut of a VAE level is bit-identical to the CPU's and to its definition. It repeats
- * every channel and rearranges the repeats as [out, times, 2, 2]. */
+/* The shortcut of a VAE decoder level is bit-identical to the CPU's and to its definition. It
+ * repeats every channel and rearranges the repeats as [out, times, 2, 2]. */
 START_TEST(spreading_a_level)
 {
     enum { H = 3, W = 5 };
@@ -317,7 +317,8 @@ START_TEST(taking_patches_apart)
 }
 END_TEST
 
-/* patch() is the inverse of unpatch(), and halving keeps the odd pixels. Both are exact copies. */
+/* patch() is the inverse of unpatch(). halve() copies the pixels with odd row and column. Neither
+ * rounds. */
 START_TEST(making_patches_and_halving)
 {
     enum { H = 2, W = 3, C = 5, N = 12 * H * W, IN = 4 * H * W * C, OUT = H * W * C };
@@ -349,8 +350,9 @@ static const struct {
     int in, out, times;
 } gathers[] = { { 6, 6, 1 }, { 4, 8, 2 }, { 8, 4, 2 } };
 
-/* Channels are viewed as [in, times, 2, 2] and averaged in groups of `group`. Frames before the
- * last are zero. Sums have at most 16 terms, so at most 16 roundings. */
+/* The shortcut of a VAE encoder level: channels are viewed as [in, times, 2, 2] and averaged in
+ * groups of `group`. Of the `times` frames, all but the last are zero. Sums have at most 16 terms,
+ * so at most 16 roundings. */
 START_TEST(gathering_a_level)
 {
     enum { H = 3, W = 2, MOST = 4 * H * W * 8 };
@@ -382,8 +384,8 @@ START_TEST(gathering_a_level)
 }
 END_TEST
 
-/* A bias is written to every pixel. Rows of an upsampled frame are copied exactly, with zeros
- * outside the frame. */
+/* kvr_frame_rows_cuda() copies rows of an upsampled frame exactly, and writes zeros for rows
+ * outside the frame. kvr_bias_rows_cuda() writes the bias to every pixel. */
 START_TEST(around_a_convolution)
 {
     enum { H = 6, W = 10, IN = 4, STRIDE = 9, FIRST = -1, ROWS = 8 };
@@ -413,8 +415,8 @@ START_TEST(around_a_convolution)
 }
 END_TEST
 
-/* Values differ and have both signs. The largest difference is found at any position, and so is
- * a NaN. */
+/* kvr_fill_random_cuda() writes numbers in [-1, 1] with a mean near 0. kvr_max_difference_cuda()
+ * finds the largest difference at any position, and also a NaN. */
 START_TEST(how_far_apart)
 {
     enum { N = 40000 };
@@ -429,7 +431,7 @@ START_TEST(how_far_apart)
         ck_assert(x[i] >= -1 && x[i] <= 1);
         sum += x[i];
     }
-    /* The mean's standard deviation is 0.003. */
+    /* The mean of N such numbers has a standard deviation of 0.003. */
     ck_assert_msg(fabs(sum / N) <= 0.02, "a mean of %g", sum / N);
     for (size_t k = 0; k < 2 * sizeof places / sizeof *places; k++) {
         const int at = places[k / 2];
@@ -453,8 +455,8 @@ START_TEST(how_far_apart)
 }
 END_TEST
 
-/* Attention over a whole frame, by three kernels and two matrix products. The last case has more
- * queries than fit in one pass. */
+/* Attention over all pixels of a frame. The device uses three kernels and two matrix products. The
+ * last case has more queries than fit in one pass. */
 START_TEST(attention_of_pixels)
 {
     static const struct {
@@ -497,7 +499,8 @@ static kvr_bf16 *drawn_bf16(int64_t n, uint32_t seed)
     return to;
 }
 
-/* Checks that two BF16 results are equal or adjacent. Both round nearly the same number once. */
+/* Checks that two BF16 results are equal or adjacent, with an additional tolerance `besides`. Both
+ * backends round an F32 result once, and the F32 results differ only by rounding errors. */
 static void neighbours(const kvr_bf16 *want, const kvr_bf16 *got, int64_t n, double besides,
                        const char *what)
 {
@@ -509,7 +512,8 @@ static void neighbours(const kvr_bf16 *want, const kvr_bf16 *got, int64_t n, dou
     }
 }
 
-/* Norms with an even and an odd number of channels. Sums process 8 elements at a time, or one. */
+/* Norms with even and odd numbers of channels. kvr_add_pixels_cuda() adds 8 elements at a time if
+ * their number is a multiple of 8, otherwise one at a time. */
 START_TEST(norms_and_sums_in_bf16)
 {
     static const int widths[] = { 7, 32, 100 };
@@ -547,7 +551,8 @@ START_TEST(norms_and_sums_in_bf16)
 }
 END_TEST
 
-/* Sums in F32, with 4 elements at a time and with one. */
+/* In F32, kvr_add_pixels_cuda() adds 4 elements at a time if their number is a multiple of 4,
+ * otherwise one at a time. */
 START_TEST(sums_of_pixels)
 {
     enum { N = 1028 };
@@ -568,8 +573,8 @@ START_TEST(sums_of_pixels)
 }
 END_TEST
 
-/* Kernels around a VAE level in BF16 are bit-identical to the CPU's, whose F32 results follow
- * the definition. */
+/* spread() and unpatch() in BF16 are bit-identical to the CPU's, whose F32 results follow the
+ * definition. */
 START_TEST(around_a_level_in_bf16)
 {
     enum { H = 3, W = 5, N_P = 12 * H * W };
@@ -597,8 +602,9 @@ START_TEST(around_a_level_in_bf16)
 }
 END_TEST
 
-/* Gathers rows of three adjacent frames; the oldest frame is missing. 8 channels form a vector,
- * 5 do not. Padding channels are removed. */
+/* Gathers rows of three adjacent frames; the oldest frame is missing. Pixels of 8 channels are
+ * copied as vectors, pixels of 5 channels are not. kvr_narrow_rows_cuda() removes padding
+ * channels. */
 START_TEST(rows_of_all_taps)
 {
     enum { H = 5, W = 3, FIRST = -1, ROWS = 4, TAPS = 3 };
@@ -635,7 +641,7 @@ START_TEST(rows_of_all_taps)
 }
 END_TEST
 
-/* Attention is computed in F32 on both backends, so results are at most one rounding apart. */
+/* Attention is computed in F32 on both backends, so the BF16 results are equal or adjacent. */
 START_TEST(attention_of_pixels_in_bf16)
 {
     enum { N = 77, D = 20 };

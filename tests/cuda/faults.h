@@ -30,8 +30,8 @@ void fault_count(struct kvr_stream *s, int *out);
 /* Sets order[k] to the index of the k-th thread that the emulator runs, counted in *next, which
  * must be 0. The emulator's seed determines this order, and correct kernels do not depend on it. */
 void fault_order(struct kvr_stream *s, int *next, int *order);
-/* Sets the emulator's count of executed thread blocks just below its maximum, to test the reset of
- * the count that the next launch then makes. */
+/* Sets the emulator's count of executed thread blocks just below its maximum. The next launch must
+ * then reset the count. */
 void fault_age(struct kvr_stream *s);
 /* Stores the results of every warp operation (shuffles, votes, ...) to out [8, FAULT_THREADS]. */
 void fault_warp(struct kvr_stream *s, int *out);

@@ -32,8 +32,8 @@ void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out)
  * of out [2,64,128]. The matrix a [64,64] is F32, rounded to BF16; b [64,1,128] is BF16. */
 void hopper_transposed(struct kvr_stream *s, const float *a, const void *b, float *out);
 /* Computes integer products out [2,64,128] of the 8-bit matrices a [64,128] and b [128,128]. out[0]
- * is a b^T with elements taken as signed. out[1] is a b^T with elements taken as unsigned, plus a
- * second time the product of columns 0 to 31 of a and b. */
+ * is a b^T with signed elements. out[1] is a b^T with unsigned elements, where the products of
+ * columns 0 to 31 are added twice. */
 void hopper_bytes(struct kvr_stream *s, const void *a, const void *b, int *out);
 /* Launches 2 clusters of 2 blocks of FAULT_THREADS threads. In each of three rounds r = 0, 1, 2,
  * thread t of a block stores the number cluster_number(r, rank, t) to the shared memory of the
