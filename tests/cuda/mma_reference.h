@@ -1,13 +1,13 @@
-/* mma_reference.h - shared by the tests of attention on tensor cores: keys and values of a case,
- * attention in double precision, and error bounds.
+/* mma_reference.h - helpers for tests of attention on tensor cores: the keys and values of a test
+ * case, reference attention in double precision, and error bounds.
  *
- * The error bounds below use these symbols: u = 2^-24 is the unit roundoff of F32. h = 2^-9 is half
- * the unit roundoff of BF16; the bounds assume that rounding errors partly cancel in a sum. Each of
- * the following maxima is over all queries and keys of a case. S is the maximum of sum_d |q_d k_d|
- * / sqrt(D), where d counts the D channels of a head. C is the maximum correction, a term that is
- * subtracted from a score. Every key represents m tokens, which adds log m to its score, and each
- * query's row bias is subtracted from its scores; B is the maximum of |log m - row bias|. The
- * symbol `top` is the maximum of |v| over the elements of the values v.
+ * The error bounds below use these symbols. u = 2^-24 is the unit roundoff of F32. h = 2^-9 stands
+ * for a BF16 rounding error: half the unit roundoff 2^-8, because rounding errors partly cancel in
+ * a sum. Each of the following maxima is over all queries and keys of a case. S is the maximum of
+ * sum_d |q_d k_d| / sqrt(D), where d counts the D channels of a head. C is the maximum correction,
+ * a term that is subtracted from a score. A key that represents m tokens has log m added to its
+ * score. The row bias of a query is subtracted from the query's scores. B is the maximum of |log m
+ * - row bias|. The symbol `top` is the maximum of |v| over the elements of the values v.
  *
  *     score     The dot product and the correction each add D products in F32. Tensor cores may
  *               truncate, so each addition has an error of at most 4 u S or 4 u C. Scale, bias
@@ -22,8 +22,8 @@
  * These are bounds on the difference from attention in double precision, with q, k and v rounded to
  * BF16 and with k and v as the CPU decodes them. The CPU's attention does not round q, k and v. In
  * a comparison with the CPU, the bound of a score is therefore larger by 2 h S, and that of a
- * correction by 2 h C. The rounding of v changes the factor (1 + h) in the bound of the output to
- * (1 + h)^2. */
+ * correction by 2 h C. In the bound of the output, the factor (1 + h) becomes (1 + h)^2, because
+ * the CPU does not round v. */
 #ifndef KVR_TESTS_MMA_REFERENCE_H
 #define KVR_TESTS_MMA_REFERENCE_H
 
@@ -37,8 +37,8 @@ static const double mma_u = 0x1p-24, mma_half = 0x1p-9;
 #define RAW NULL
 
 struct mma_case {
-    const char *k, *v; /* codecs of the keys and of the values, or RAW if they are not encoded but
-                        * have the data type `raw` */
+    const char *k, *v; /* codecs of the keys and of the values; RAW: no codec, the elements have the
+                        * data type `raw` */
     enum kvr_dtype raw;
     struct kvr_attend_shape a;
     int64_t n_tok, t0, n;
@@ -52,8 +52,8 @@ struct mma_case {
 struct mma_held {
     struct kvr_codec *codec;
     struct kvr_packed packed, on_device;
-    float *x, *read; /* [n_tok,H,D]; `x` has the original elements, and `read` has those decoded
-                      * from `packed` or `raw` */
+    float *x, *read; /* [n_tok,H,D]; `x`: original elements; `read`: elements decoded from `packed`,
+                      * or `raw` converted to F32 */
     void *raw;       /* without a codec: the elements in BF16 or F32 [n_tok,H,D], on the host */
     struct kvr_attend_mma_source source;
 };
@@ -64,8 +64,9 @@ void mma_release(struct mma_held *h);
 
 /* Returns an uninitialized softmax state on the device. */
 struct kvr_attend_state mma_state(const struct kvr_attend_shape *a);
-/* Returns the arguments of an attention call between kvr_attend_begin_cuda, which initializes the
- * softmax state, and kvr_attend_finish_cuda, which normalizes the output. */
+/* Returns arguments with which an attention call only updates the softmax state `st`.
+ * kvr_attend_begin_cuda must have initialized the state; kvr_attend_finish_cuda computes the output
+ * from it. */
 struct kvr_attend_io mma_between(const float *q, const struct kvr_attend_state *st);
 
 static inline double to_bf16(float x)
@@ -105,9 +106,9 @@ enum { BY_SPAN, BY_LIST, BY_ROWS };
 void mma_by_kernel(const struct kvr_attend_shape *a, int how, const struct kvr_attend_io *io,
                    const struct kvr_attend_mma_span *span, int n_spans, float *parts,
                    size_t n_parts);
-/* Checks that the softmax state may be initialized and normalized by separate kernels or by the
- * attention kernels, with bit-identical results. A call with queries and output in BF16 must return
- * the F32 output for the same query values, rounded to BF16. */
+/* Checks that the output is bit-identical whether separate kernels or the attention kernels
+ * themselves initialize the softmax state and normalize the output. A call with BF16 queries and
+ * BF16 output must return the F32 output for the same query values, rounded to BF16. */
 void mma_ends_alike(const struct kvr_attend_shape *a, int how,
                     const struct kvr_attend_mma_span *span, int n_spans, float *parts,
                     size_t n_parts, const float *q, const char *what);

@@ -1,7 +1,7 @@
 /* test_codec_cuda.c - the codecs of every method give identical packed bytes on both backends.
  * Either backend unpacks the other's bytes, bit-identical except for NaN payloads.
  *
- * There is no tolerance: the kernels do the CPU's operations in the CPU's order (cases_codec.c). */
+ * There is no tolerance: CUDA kernels perform the same operations in the same order as the CPU. */
 #include <limits.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ static struct wanted {
 } codecs[MAX_CODECS];
 static int n_codecs;
 
-/* Exits the program on failure. Used before Check runs, when its assertions are not available. */
+/* Exits the program on failure. Replaces ck_assert in code that runs before the tests start. */
 static void need(bool so)
 {
     if (!so) {
@@ -68,8 +68,8 @@ static void want_all(void)
                 want_plan(spec, (enum kvr_compute)c);
 }
 
-/* Token counts that are no multiple of 16 or 8, several heads to decode a subset of, and head
- * widths with specialized kernels. */
+/* No token count is a multiple of 8. Blocks with several heads also test decoding a subset of
+ * heads. Head widths 32, 64 and 128 have specialized kernels. */
 static const struct kvr_block_shape shapes[] = {
     { 41, 3, 32 }, { 1, 2, 128 }, { 18, 2, 64 }, { 139, 1, 32 }
 };
@@ -88,7 +88,7 @@ static const struct kvr_block_shape *fitting_shape(const struct kvr_codec *c, in
     return NULL;
 }
 
-/* A block on one backend. */
+/* One backend's input, buffers and encoded block. */
 struct side {
     struct kvr_dev *dev;
     struct kvr_buf x, work, out;
@@ -135,7 +135,8 @@ struct part {
     bool rotated;
 };
 
-/* Decodes part `d` of a block on the backend of `s`, to host memory. */
+/* Decodes the tokens and heads `d` of block `p` on the backend of `s`, and copies them to
+ * `host`. */
 static void decode(struct side *s, const struct kvr_packed *p, const struct part *d, float *host)
 {
     const size_t n = (size_t)d->n * (size_t)d->nh * (size_t)p->shape.head_dim * sizeof *host;
@@ -183,8 +184,8 @@ static void same_bytes(const struct kvr_packed *host, const struct kvr_packed *d
     }
 }
 
-/* Compares the CPU's block with the device's, copied to the host. Then decodes the CPU's block
- * on the device. */
+/* Copies each backend's packed block to the other backend. The packed bytes must be equal, and each
+ * backend must decode the other's block to the values `want`. */
 static void cross(struct side *a, struct side *b, const struct part *d, const float *want,
                   float *got, size_t n, const char *codec, const char *fill)
 {
@@ -294,7 +295,7 @@ START_TEST(every_codec)
     struct kvr_codec *c = open_codec(w->text, w->side, w->study, w->compute);
 
     for (int f = 0; f < N_FILLS; f++)
-        /* With BF16 arithmetic, only every third fill is run. */
+        /* BF16 arithmetic runs only every third kind of input, to save time. */
         if (w->compute == KVR_COMPUTE_F32 || f % 3 == 0)
             compare(c, fitting_shape(c, f), (enum fill)f);
     compare(c, fitting_shape(c, 0), FILL_OUTLIER_CHANNEL);
@@ -302,7 +303,7 @@ START_TEST(every_codec)
 }
 END_TEST
 
-/* Stages that no method uses, in unusual pipelines. */
+/* Pipelines that no method uses. */
 static const char *const others[] = {
     "sym(bits=3,axis=channels,group=16)",
     "asym(bits=5,axis=channels,group=8)",
@@ -390,7 +391,8 @@ START_TEST(memory_runs_out)
         ck_assert_uint_eq(before.live_total, after.live_total);
         ck_assert(st == KVR_OK || st == KVR_ENOMEM);
     } while (st != KVR_OK);
-    /* Encoding makes five allocations: work, the entries' values and indices, codes, and scales. */
+    /* Encoding makes five allocations: work buffer, outlier values, outlier indices, codes and
+     * scales. */
     ck_assert_uint_eq(fail, 6);
     kvr_buf_free(&d_x);
     kvr_buf_free(&work);
@@ -414,8 +416,9 @@ static void built(const char *name, char *path, size_t size)
     ck_assert_uint_lt((size_t)snprintf(path, size, "%s/%s", self, name), size);
 }
 
-/* Stages without CUDA functions run on the host: a SHIFT stage of a plug-in, and an EXACT stage,
- * a grid and a transform whose CUDA functions were removed. */
+/* Stages without CUDA functions run on the host. This test runs a plug-in's SHIFT stage;
+ * every_kind_bounced runs built-in stages (transform, EXACT, grids) whose CUDA functions it
+ * removes. */
 START_TEST(plugin_stage)
 {
     static const char *const texts[] = { "center | sym(bits=4)", "hadamard | center | asym(bits=2)",
@@ -453,7 +456,7 @@ START_TEST(every_kind_bounced)
 }
 END_TEST
 
-/* If host memory runs out, the output must not look valid. */
+/* If host memory runs out during decoding, every decoded value must be NaN. */
 START_TEST(bounced_without_memory)
 {
     struct kvr_codec *c = open_codec("sym(bits=4)", KVR_K, false, KVR_COMPUTE_F32);
@@ -526,7 +529,7 @@ int main(void)
     tcase_add_loop_test(tc, every_kind_bounced, 0, 4);
     tcase_add_test(tc, bounced_without_memory);
     tcase_add_test(tc, comparison_can_fail);
-    /* The plug-in tests are last, since loaded plug-ins stay. */
+    /* Plug-in tests run last, because a loaded plug-in cannot be unloaded. */
     tcase_add_loop_test(tc, plugin_stage, 0, 3);
     suite_add_tcase(s, tc);
     failed = run_suite(s);

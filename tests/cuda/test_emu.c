@@ -58,7 +58,8 @@ START_TEST(fault_is_caught)
 }
 END_TEST
 
-/* An error stays until kvr_stream_sync reports it. Launches after the error do not run. */
+/* kvr_stream_sync reports the first error since the previous sync. Launches between the error and
+ * that sync are skipped. */
 START_TEST(errors_stay)
 {
     struct kvr_stream *s = open_stream(1);
@@ -107,7 +108,8 @@ START_TEST(atomics_add_up)
 }
 END_TEST
 
-/* When block serials run out, they restart. The shadow memory keeps which bytes are initialized. */
+/* When the emulator's count of executed blocks reaches its maximum, it restarts. The shadow memory
+ * must still know which bytes are initialized. */
 START_TEST(old_streams_go_on)
 {
     struct kvr_stream *s = open_stream(1);
@@ -209,9 +211,9 @@ static int number(int i, int of)
     return (i * 37 + i / 64 * 11 + of) % 7 - 3;
 }
 
-/* wgmma with K-major and transposed operands, from shared memory and from registers. Bulk copies
- * fill with zeros beyond the last row. The transposed product runs in both blocks of a cluster,
- * whose addresses contain the block's rank. */
+/* wgmma with K-major and transposed operands, from shared memory and from registers. TMA copies
+ * must fill rows past the last token with zeros. The transposed product runs in both blocks of a
+ * cluster, whose shared-memory addresses contain the block's rank. */
 START_TEST(products_of_a_warp_group)
 {
     enum { D = 64, WIDE = 2 * D, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
@@ -276,8 +278,8 @@ START_TEST(maps_are_refused)
 }
 END_TEST
 
-/* 8-bit products, signed and unsigned, from shared memory and from registers. They are exact,
- * also at the ends of the range. */
+/* wgmma on signed and unsigned 8-bit operands, from shared memory and from registers. Sums must be
+ * exact, also for the bytes 0x80 and 0xff. */
 START_TEST(products_of_bytes)
 {
     enum { D = 128, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
@@ -341,7 +343,8 @@ START_TEST(blocks_exchange)
 }
 END_TEST
 
-/* wgmma on operands that both blocks store remotely, and on a tile that one block multicasts. */
+/* wgmma on two tiles in the shared memory of a cluster's two blocks. Each block stores half of the
+ * first tile to both blocks; one block sends the second tile to both by TMA multicast. */
 START_TEST(products_of_a_cluster)
 {
     enum { D = 64, WIDE = 2 * D, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };

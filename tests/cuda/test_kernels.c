@@ -1,6 +1,6 @@
 /* test_kernels.c - every CUDA kernel against the CPU reference, on a device or emulated.
  *
- * long: every kernel, emulated. */
+ * long: runs every kernel on the emulated device. */
 #include <ctype.h>
 #include <glob.h>
 #include <omp.h>
@@ -20,7 +20,7 @@ static const char *const need_device[][2] = {
     { NULL, NULL }
 };
 
-/* Operations that kernels of libraries perform. */
+/* Operations that library kernels perform, for the summary that say() prints. */
 static const char *const libraries =
 #define NEEDS_DEVICE(name, why)
 #define LIBRARY(name, what) " " #name " (" what ");"
@@ -105,7 +105,8 @@ static void find_kernels(void)
     }
 }
 
-/* All sources were read, kernel names are unique, and the names in kernels.def are among them. */
+/* find_kernels() must find at least 50 kernels with unique names, including every NEEDS_DEVICE
+ * kernel of kernels.def. */
 START_TEST(kernels_are_found)
 {
     ck_assert_int_ge(n_kernels, 50);
@@ -132,7 +133,8 @@ static bool executed(const char *name)
            kvr_stream_launches(kvr_dev_stream(both_dev), name) > 0;
 }
 
-/* The last test: every kernel that can run on this device was executed. */
+/* Every kernel that can run on this device must have been executed. This test runs last, because it
+ * reads the launch counts of all other tests. */
 START_TEST(every_kernel_was_executed)
 {
     static char missing[MAX_KERNELS * 130];
@@ -189,7 +191,7 @@ int main(void)
         return EXIT_FAILURE;
     }
     kvr_stream_seed(both_stream, 7);
-    /* Cases are small: waking threads would take most of the time. */
+    /* Cases are so small that waking OpenMP threads would take most of the time. */
     omp_set_num_threads(1);
     tcase_add_test(tc, kernels_are_found);
     suite_add_tcase(s, tc);

@@ -80,7 +80,8 @@ int main(void)
     TCase *tc = tcase_create("device names");
 
     suite_add_tcase(s, tc);
-    /* First, because a GPU's driver does not survive a fork. */
+    /* This test runs first: it forks, and an initialized CUDA driver does not work in a child
+     * process. */
     tcase_add_test(tc, a_child_asks);
     tcase_add_test(tc, names_open_what_they_say);
     tcase_add_test(tc, other_names_are_refused);

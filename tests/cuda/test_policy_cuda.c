@@ -41,8 +41,8 @@ static void close_side(struct side *s)
     kvr_buf_free(&s->v);
 }
 
-/* Runs the policies after `active` tokens. As intended by their authors, they get only the last
- * `fresh` tokens; in the study, all of them. */
+/* Runs tiers and retention on a cache of `active` tokens. A policy's own version gets only the last
+ * `fresh` tokens as new; the study's version gets all tokens as new. */
 static enum kvr_status decide(struct side *s, const struct kvr_scheme *p, int64_t active,
                               int64_t fresh, double beta)
 {
@@ -82,7 +82,7 @@ static void same_maps(const struct kvr_scheme *p, enum fill fill, double beta, i
 
     fill_block(k, &shape, fill, 1);
     fill_block(v, &shape, fill, 2);
-    for (int64_t t = 0; t < CAPACITY; t++) /* all frames and positions differ */
+    for (int64_t t = 0; t < CAPACITY; t++) /* values vary with frame and position */
         for (int i = 0; i < H * D; i++)
             v[t * H * D + i] *= (float)(1 + t % S * (t / S % 4)) / 7;
     for (int b = 0; b < 2; b++)
@@ -155,8 +155,8 @@ START_TEST(parts_without_cuda)
 }
 END_TEST
 
-/* The n-th allocation fails, on the device or on its host. The call returns an error and leaves
- * no memory allocated. */
+/* For every n, the n-th allocation fails, on the device or on its host. The policy must return
+ * KVR_ENOMEM and leave no memory allocated. */
 START_TEST(memory_runs_out)
 {
     struct kvr_scheme *p = plan_of(_i / 2);
@@ -201,7 +201,7 @@ int main(void)
     tcase_add_loop_test(tc, memory_runs_out, 0, 4 * n_specs);
     suite_add_tcase(s, tc);
     failed = run_suite(s);
-    kvr_dev_close(&devs[1]); /* asserts that no memory is left */
+    kvr_dev_close(&devs[1]); /* asserts that no memory is left allocated */
     kvr_dev_close(&devs[0]);
     return failed;
 }

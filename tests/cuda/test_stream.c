@@ -1,5 +1,5 @@
-/* test_stream.c - refused devices and their messages, and the memory, timing and graphs of a
- * stream. */
+/* test_stream.c - error messages for unusable devices, and a stream's memory, timing and CUDA
+ * graphs. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum { N = FAULT_BLOCKS * FAULT_THREADS };
 static const struct {
     const char *what;
     struct kvr_device_facts facts;
-    const char *says[4]; /* parts of the message, none if the device is usable */
+    const char *says[4]; /* texts that the error message contains; none if the device is usable */
 } judged[] = {
     { "usable", { FACTS(13000, 13000, 1, 9, 0) }, { NULL } },
     { "oldest", { FACTS(13000, 13000, 1, 8, 0) }, { NULL } },
@@ -139,7 +139,7 @@ START_TEST(a_capacity_is_a_number)
         ck_assert_ptr_null(s);
     }
     unsetenv("KVREEL_EMULATED_BYTES");
-    /* No GPU has as much shared memory per block. */
+    /* No GPU has 300000 bytes of shared memory per block. */
     setenv("KVREEL_EMULATED_SHARED", "300000", 1);
     expect(kvr_stream_open(&s), KVR_EINVAL, "KVREEL_EMULATED_SHARED='300000'");
     setenv("KVREEL_EMULATED_SHARED", "101376", 1);
@@ -209,7 +209,8 @@ START_TEST(copies_stay_inside)
 }
 END_TEST
 
-/* A copy also copies the shadow of each byte. Here the last word is uninitialized. */
+/* A copy also copies the shadow memory, which records whether each byte is initialized. The last
+ * byte of `a` is not, so a sum over the copy must fail. */
 START_TEST(copies_of_nothing_are_nothing)
 {
     struct kvr_stream *s = open_stream();
@@ -252,7 +253,7 @@ START_TEST(marks_are_in_order)
         kvr_stream_forget_marks(s);
         expect(kvr_stream_elapsed(s, a, b, &ns), KVR_EINVAL, "there are 0");
     }
-    /* A released ticket is used again. */
+    /* The handle of a released mark is used again. */
     a = kvr_stream_mark(s);
     kvr_stream_unmark(s, a);
     ck_assert_int_eq(kvr_stream_mark(s), a);
@@ -279,7 +280,7 @@ static struct work open_work(struct kvr_stream *s)
     return w;
 }
 
-/* One of each operation that a graph may contain. */
+/* Runs each kind of operation that a graph may contain: copy, fill and kernel launch. */
 static void some_work(struct kvr_stream *s, const struct work *w)
 {
     kvr_device_copy(s, w->copy, w->x, N * sizeof(float));
@@ -411,7 +412,7 @@ START_TEST(captures_forbid)
     some_work(s, &w);
     expect(kvr_stream_capture_end(s, &g), KVR_EINVAL, forbidden[_i].call);
     ck_assert_ptr_null(g);
-    /* The stream remains usable. */
+    /* The stream remains usable after the failed capture. */
     capture_some(s, &w, &g);
     ck_assert_int_eq(kvr_graph_launch(s, g), KVR_OK);
     ck_assert_int_eq(kvr_stream_sync(s), KVR_OK);
@@ -437,8 +438,8 @@ START_TEST(captures_do_not_nest_graphs)
 }
 END_TEST
 
-/* A launch that no device would accept is refused at capture. A fault at run time is reported at
- * run time. */
+/* An invalid launch configuration (2048 threads per block) fails the capture. An out-of-bounds
+ * write in a captured kernel is reported each time the graph has run. */
 START_TEST(graphs_report_their_faults)
 {
     struct kvr_stream *s = open_stream();

@@ -152,9 +152,10 @@ static void direct(const struct kvr_cudnn_shape *s, const kvr_bf16 *q, const kvr
         out[c] /= sum;
 }
 
-/* Weights and outputs are rounded to BF16, each with a relative error of at most 2^-8. The weights
- * sum to 1 and their errors partly cancel, and an output is smaller than half the largest value. So
- * an output is off by at most 2^-9 of the largest value for each of the two roundings. */
+/* cuDNN rounds attention weights and outputs to BF16, each with a relative error of at most 2^-8.
+ * The test allows 2^-9 of the largest |v| for each of the two roundings. That is enough: an average
+ * of several values is below half of the largest |v|, and the errors of the weights partly
+ * cancel. */
 static void hold(const struct kvr_cudnn_shape *s, const kvr_bf16 *q, const kvr_bf16 *k,
                  const kvr_bf16 *v, const kvr_bf16 *out)
 {
@@ -219,7 +220,7 @@ START_TEST(what_it_computes)
     ck_assert_str_eq(words, "cuDNN 9.19");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         attend(&shapes[i]);
-    /* The second proposed plan is used. */
+    /* The first of two proposed plans cannot be built, so the second must be used. */
     name_library("tests/plugins/fake_cudnn.so", "second");
     attend(&shapes[0]);
     close_stream();
@@ -271,7 +272,7 @@ START_TEST(why_there_is_none)
     ck_assert_ptr_nonnull(strstr(kvr_error(), "no kernel for this attention graph"));
     ck_assert_ptr_nonnull(strstr(kvr_error(), "cuDNN's log: Reason: no engine takes it"));
     ck_assert_ptr_null(strstr(kvr_error(), "function called"));
-    /* The library writes its log itself. */
+    /* With CUDNN_LOGDEST_DBG set, the user receives cuDNN's log, so the error does not quote it. */
     setenv("CUDNN_LOGDEST_DBG", "stderr", 1);
     ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
     ck_assert_ptr_null(strstr(kvr_error(), "cuDNN's log"));
@@ -282,8 +283,8 @@ START_TEST(why_there_is_none)
 }
 END_TEST
 
-/* cuDNN and NVRTC in separate folders, as Python packages install them. This is the last test,
- * since loaded libraries stay. */
+/* cuDNN and NVRTC are in separate folders, as Python packages install them. This test runs last,
+ * because loaded libraries stay in the process. */
 START_TEST(nvrtc_is_found_beside_it)
 {
     static const struct kvr_cudnn_shape shape = { 5, 9, 2, 16 };

@@ -1,4 +1,5 @@
-/* test_dev.c - every kind of device satisfies dev.h and describes itself correctly. */
+/* test_dev.c - every backend implements the functions of dev.h and describes its device
+ * correctly. */
 #include "harness/device/dev.h"
 
 #include <string.h>
@@ -48,7 +49,7 @@ START_TEST(memory_is_moved_in_order)
     ck_assert_int_eq(kvr_dev_put(dev, a.p, in, N), KVR_OK);
     kvr_dev_copy(dev, b.p, a.p, N);
     kvr_dev_zero(dev, (char *)b.p + 10, N - 20);
-    /* Runs after the copy, so b has the former content of a. */
+    /* Must run after the copy, so that b has the bytes that a had before. */
     kvr_dev_zero(dev, a.p, N);
     kvr_dev_zero(dev, a.p, 0);
     kvr_dev_copy(dev, b.p, a.p, 0);
@@ -70,7 +71,7 @@ START_TEST(what_is_recorded_is_done_again)
     struct kvr_graph *graph = NULL;
     struct kvr_buf a = { 0 }, b = { 0 };
 
-    /* Closing no graph has no effect on any device. */
+    /* Closing a NULL graph has no effect on any device. */
     kvr_dev_graph_close(dev, &graph);
     ck_assert(kvr_dev_records(dev) == (_i == KVR_CUDA));
     for (int round = 0; kvr_dev_records(dev) && round < 3; round++) {

@@ -35,7 +35,7 @@ START_TEST(what_the_library_says)
     ck_assert_int_eq(s.reasons, KVR_GPU_POWER_CAP | KVR_GPU_HW_THERMAL);
     ck_assert_msg(s.reasons & KVR_GPU_SLOWED, "heat slows");
     ck_assert(!(KVR_GPU_POWER_CAP & KVR_GPU_SLOWED));
-    /* A value that the library has no function for is NaN, not 0. */
+    /* If the library lacks the function that reads a value, the value is NaN, not 0. */
     ck_assert(isnan(s.most_mhz) && isnan(s.limit_watts));
     setenv("KVR_TEST_GPU", "1980 40 0 0 0", 1);
     ck_assert(kvr_gpu_sample(g, "emulated-0", &s));
@@ -65,8 +65,8 @@ START_TEST(why_nothing_can_be_asked)
 }
 END_TEST
 
-/* A process's GPU memory is found by its ID, or because it is the GPU's only process. Otherwise
- * the reason is stated. */
+/* NVML lists GPU memory by process ID. If the ID is not listed but the GPU has only one process,
+ * that process's memory is returned. Otherwise the reason is stated. */
 START_TEST(memory_of_a_process)
 {
     struct kvr_gpu_states *g = open_library("tests/plugins/fake_nvml.so");
@@ -76,7 +76,7 @@ START_TEST(memory_of_a_process)
     ck_assert(kvr_gpu_process_bytes(g, "emulated-0", getpid(), &bytes, why, sizeof why));
     ck_assert_int_eq(bytes, (int64_t)100 << 20);
     ck_assert(kvr_gpu_process_bytes(g, "emulated-0", getpid() + 1, &bytes, why, sizeof why));
-    /* The ID belongs to another namespace, but the GPU has only one process. */
+    /* This ID is not listed, as in a PID namespace, but the GPU has only one process. */
     ck_assert_int_eq(bytes, (int64_t)300 << 20);
     setenv("KVR_TEST_GPU_MEMORY", "other 5 6", 1);
     ck_assert(!kvr_gpu_process_bytes(g, "emulated-0", 3, &bytes, why, sizeof why));

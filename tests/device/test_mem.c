@@ -31,7 +31,7 @@ START_TEST(aligned_and_zero_filled)
     static const size_t sizes[] = { 1, 2, 63, 64, 65, 4095, 4096, 1 << 20 };
     struct kvr_dev *dev = open_cpu();
 
-    /* Later rounds reuse freed memory. */
+    /* Later iterations reuse freed memory, which must be zero again. */
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             struct kvr_buf b = get(dev, KVR_MEM_KV, sizes[i]);
@@ -83,7 +83,7 @@ START_TEST(peak_by_tag_at_its_instant)
     struct kvr_buf spike, more;
 
     kvr_buf_free(&act);
-    /* The peak of 10000 bytes has no ACT memory. */
+    /* At the peak of 10000 bytes, no ACT memory is allocated. */
     spike = get(dev, KVR_MEM_SCRATCH, 9000);
     kvr_buf_free(&spike);
     /* KV memory is at its maximum now, but the total is not. */
@@ -140,11 +140,11 @@ START_TEST(limit_is_kept_and_lifted)
     /* The device is exactly full. */
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, 400), KVR_OK);
     kvr_buf_free(&b);
-    /* below the bytes in use */
+    /* The new limit is below the 600 bytes in use. */
     kvr_mem_set_limit(dev, 100);
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, 1), KVR_ENOMEM);
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, SIZE_MAX), KVR_ENOMEM);
-    /* Experiments that fail so are reported as out of device memory. */
+    /* A cell that runs out of memory on this device gets the outcome OOM_DEVICE. */
     ck_assert(kvr_dev_was_full(dev));
     kvr_mem_set_limit(dev, 0);
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, 5000), KVR_OK);
@@ -184,7 +184,7 @@ START_TEST(nth_allocation_fails_once)
             kvr_buf_free(&b[i]);
     }
     kvr_mem_fail_after(dev, 1);
-    /* cancelled */
+    /* cancels the failure */
     kvr_mem_fail_after(dev, 0);
     kvr_buf_free(&(struct kvr_buf){ 0 });
     struct kvr_buf b = get(dev, KVR_MEM_KV, 1);

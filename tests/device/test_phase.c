@@ -1,4 +1,4 @@
-/* test_phase.c - times of phases on the CPU and on the emulated device. */
+/* test_phase.c - time measurement of program phases on the CPU and on the emulated device. */
 #include <time.h>
 
 #include "harness/core/clock.h"
@@ -27,8 +27,8 @@ static struct kvr_dev *open_dev(int which)
     return dev;
 }
 
-/* Phases add up, and an outer phase includes an inner one. The emulated device measures host
- * time, so a pause of the host lies between two marks. */
+/* The intervals of a phase add up, and an outer phase's time includes the inner phase's. The
+ * emulated device measures host time, so a pause of the host counts there, too. */
 START_TEST(intervals_add_up_and_enclose)
 {
     struct kvr_dev *dev = open_dev(_i);
@@ -54,7 +54,7 @@ START_TEST(intervals_add_up_and_enclose)
         ck_assert_int_le(ns[OUTER], all - 2 * PAUSE_NS);
         ck_assert_int_eq(ns[NEVER], 0);
     }
-    /* Adds to the time that was read. */
+    /* A later interval adds to the time already read. */
     kvr_phase_begin(p, INNER);
     pause_a_little();
     kvr_phase_end(p, INNER);
@@ -78,7 +78,7 @@ START_TEST(reset_forgets_what_is_open)
     kvr_phase_end(p, OUTER);
     kvr_phase_begin(p, INNER);
     kvr_phases_reset(p);
-    /* After the reset this is the only begin. */
+    /* The reset must have discarded the earlier begin of INNER. */
     kvr_phase_begin(p, INNER);
     kvr_phase_end(p, INNER);
     ck_assert_int_eq(kvr_phases_read(p, ns), KVR_OK);
@@ -124,8 +124,8 @@ START_TEST(a_capture_is_not_timed)
 }
 END_TEST
 
-/* The number of timing marks does not grow with the number of phases: completed ones are added
- * up and reused. Closed or reset phases free their marks. */
+/* The number of timing marks stays below 4096 in 20000 iterations: marks of completed phases are
+ * reused after their times have been added up. Closed or reset phases free their marks. */
 START_TEST(marks_are_used_again)
 {
     enum { MANY = 20000, PHASES = 3 };

@@ -1,5 +1,5 @@
-/* test_conv.c - compares convolutions on the CPU with sums in F64. Narrow layers must agree to the
- * last bit, others within the error bound of an F32 sum. */
+/* test_conv.c - compares convolutions on the CPU with sums in F64. Layers of at most 48 channels
+ * must equal the F64 sum rounded to F32; others may differ by the error bound of an F32 sum. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -12,7 +12,7 @@
 
 static const struct job {
     struct kvr_conv_shape s;
-    /* number of input frames that exist, the newest of s.taps; earlier ones are NULL */
+    /* number of existing input frames: the newest of the s.taps frames; the others are NULL */
     int there;
     bool narrow; /* true if the layer has at most 48 input and output channels */
 } jobs[] = {
@@ -68,8 +68,9 @@ static double direct(const struct job *j, const float *w, const float *bias, flo
     return sum;
 }
 
-/* A sum of N products in F32 is off by at most (N + 1) 2^-24 of the sum of their absolute values. A
- * narrow layer adds in F64, which is off by (N + 1) 2^-53 of that sum, and rounds to F32 once. */
+/* Let A be the sum of the N products' absolute values. An F32 sum has an error of at most (N + 1)
+ * 2^-24 A. A narrow layer sums in F64, with an error of at most (N + 1) 2^-53 A, and rounds once to
+ * F32. */
 static void compare(const struct job *j, const float *w, const float *bias, float *const *frame,
                     const float *got)
 {

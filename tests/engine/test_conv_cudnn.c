@@ -1,5 +1,6 @@
-/* test_conv_cudnn.c - compares convolutions by a stand-in for cuDNN on an emulated device with the
- * CPU's. Also tests a missing library and one with wrong results. */
+/* test_conv_cudnn.c - compares convolutions on the emulated device, computed by a stand-in for
+ * cuDNN, with convolutions on the CPU. Also tests a missing library and a library with wrong
+ * results. */
 #include <check.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -31,8 +32,8 @@ struct rig {
     struct kvr_buf x[3], y;
 };
 
-/* A convolution of random numbers. `there` of its input frames exist, the others are NULL. Pixels
- * are `stride` values apart. */
+/* A convolution of random numbers. Its newest `there` input frames exist; the others are NULL.
+ * Pixels are `stride` values apart. */
 struct job {
     struct kvr_conv_shape s;
     int there, stride;
@@ -43,8 +44,8 @@ static const struct job jobs[] = {
     { { .in = 6, .out = 4, .taps = 2, .kernel = 3, .height = 5, .width = 3, .up = 1 }, 2, 6 },
     { { .in = 6, .out = 12, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 2, 6 },
     { { .in = 4, .out = 12, .taps = 1, .kernel = 1, .height = 1, .width = 2, .up = 1 }, 1, 4 },
-    /* inputs upsampled by 2 before the convolution, in one band of 6 rows and in four bands of
-     * 35 */
+    /* inputs are upsampled by 2 before the convolution: one band of 6 rows, then four bands of 35
+     * rows */
     { { .in = 4, .out = 3, .taps = 1, .kernel = 3, .height = 6, .width = 10, .up = 2 }, 1, 9 },
     { { .in = 2, .out = 2, .taps = 1, .kernel = 3, .height = 140, .width = 2, .up = 2 }, 1, 4 },
     /* channels in multiples of 8, for vector loads and for the outputs of tensor cores */
@@ -103,8 +104,8 @@ static void rig_close(struct rig *r)
     kvr_dev_close(&r->dev);
 }
 
-/* Allocates n values of the rig's type in device memory and fills them with random numbers of
- * stream `key`. */
+/* Allocates n values of type r->type in device memory and fills them with random numbers of stream
+ * `key`. */
 static void put_drawn(struct rig *r, struct kvr_buf *to, int64_t n, int key)
 {
     const size_t bytes = (size_t)n * kvr_dtype_size(r->type);
@@ -146,8 +147,9 @@ static enum kvr_status convolve(struct rig *r, const struct job *j, float **y)
     return st;
 }
 
-/* Largest difference of two F32 results. Two sums of up to 135 products below 1/4, in different
- * orders, differ by at most 135 x 2^-24 x 34 = 3e-4; about 1e-7 was measured. */
+/* Returns the largest difference of two F32 results. A sum of 144 products below 1/4 is at most 36
+ * in size. Two F32 sums in different orders differ by at most 144 x 2^-23 x 36 = 6.2e-4; about 1e-7
+ * was measured. */
 static double furthest(const struct job *j, const float *a, const float *b)
 {
     const int64_t n = (int64_t)j->s.height * j->s.width * j->s.out;
@@ -187,7 +189,7 @@ START_TEST(as_on_the_cpu)
     ck_assert_str_eq(kvr_conv_context_library(there.context), "cuDNN 9.10");
     before = convolutions();
     ck_assert_msg(convolve(&there, j, &got) == KVR_OK, "%s", kvr_error());
-    /* one library call per existing frame; with upsampling one per band */
+    /* one library call per existing input frame, or per band if the input is upsampled */
     ck_assert_int_eq(convolutions() - before, j->s.height == 140 ? 4 : j->there);
     ck_assert_msg(furthest(j, got, want) <= 1e-6, "%g", furthest(j, got, want));
     /* The library's workspace is counted as scratch memory. The frames allocated for the trial run
@@ -204,8 +206,8 @@ START_TEST(as_on_the_cpu)
 }
 END_TEST
 
-/* Two values may round to neighbouring BF16 numbers and also differ by `besides`. At most 1 of 8
- * values may differ. */
+/* Fails unless each value is at most one BF16 step (2^-7 of its size) plus `besides` from `want`,
+ * and at least 7 of 8 values are equal. */
 static void as_rounded(const struct job *j, const float *want, const float *got, double besides)
 {
     const int64_t n = (int64_t)j->s.height * j->s.width * j->s.out;
@@ -222,7 +224,7 @@ static void as_rounded(const struct job *j, const float *want, const float *got,
 }
 
 /* In BF16 the CPU, the library and kvreel's kernel multiply the same rounded numbers and round each
- * sum once. Before rounding, two F32 sums of 135 products differ by at most 1e-6, as above. */
+ * sum once. Before rounding, their F32 sums may differ by 1e-6, as in as_on_the_cpu. */
 START_TEST(in_bf16)
 {
     const struct job *j = &jobs[_i];
@@ -257,8 +259,8 @@ START_TEST(in_bf16)
     rig_close(&r);
     as_rounded(j, want, got[0], 1e-6);
     as_rounded(j, want, got[1], 1e-6);
-    /* BF16 rounds a factor below 1/2 by at most 2^-10, so each of at most 135 products is off by at
-     * most 2^-10. Random signs make the error, including that of the rounded sum, far smaller. */
+    /* BF16 rounding changes a factor below 1/2 by at most 2^-10, and therefore a product by at most
+     * 2^-10. Errors have random signs, so a sum is far more accurate than 135 x 2^-10. */
     ck_assert_msg(furthest(j, want, exact) <= 135 * 0x1p-10 && furthest(j, want, exact) > 0, "%g",
                   furthest(j, want, exact));
     free(exact);
@@ -268,7 +270,7 @@ START_TEST(in_bf16)
 }
 END_TEST
 
-/* kvr_conv_mma_accepts() accepts the first ON_TENSOR_CORES of these jobs. */
+/* Convolutions for on_tensor_cores. kvr_conv_mma_accepts() accepts the first ON_TENSOR_CORES. */
 static const struct job own_jobs[] = {
     { { .in = 32, .out = 34, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 1, 32 },
     { { .in = 64, .out = 40, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 3, 64 },
@@ -279,8 +281,9 @@ static const struct job own_jobs[] = {
 enum { N_OWN = sizeof own_jobs / sizeof *own_jobs, ON_TENSOR_CORES = 3 };
 
 /* Without the library, or where it refuses a shape, kvreel's own kernels run. In BF16 they use
- * tensor cores if the shape fits; in F32 they never do. Two F32 sums of 288 products below 1/4 in
- * different orders differ by at most 288 x 2^-23 x 72 = 2.5e-3; less than 1e-5 was measured. */
+ * tensor cores if the shape fits; in F32 they never do. A sum of 288 products below 1/4 is at most
+ * 72 in size. Two F32 sums in different orders differ by at most 288 x 2^-23 x 72 = 2.5e-3; less
+ * than 1e-5 was measured. */
 START_TEST(on_tensor_cores)
 {
     const struct job *j = &own_jobs[_i];
@@ -332,8 +335,8 @@ START_TEST(wrong_in_bf16)
 }
 END_TEST
 
-/* The library's path, the fault of the stand-in, and the beginning or a part of the reported
- * reason. */
+/* library: the library's path. does: the fault of the stand-in. said: text that
+ * kvr_conv_context_library() must contain. */
 static const struct {
     const char *library, *does, *said;
 } without[] = {
@@ -409,7 +412,8 @@ START_TEST(a_late_failure)
 }
 END_TEST
 
-/* If the pixels of a frame are further apart than its channels, kvreel's kernel computes. */
+/* If a frame's pixels are more values apart than it has channels, kvreel's own kernel computes the
+ * convolution. */
 START_TEST(apart)
 {
     const struct job j = { jobs[3].s, 3, 8 };
@@ -432,12 +436,13 @@ START_TEST(apart)
 }
 END_TEST
 
-/* The library computes the decoder and encoder of Wan 2.2, compared with recorded results. */
+/* Runs the decoder and encoder of Wan 2.2 with the stand-in and compares their results with
+ * recorded ones. */
 START_TEST(a_whole_vae)
 {
     const struct kvr_check_how how = { .device = "emulated" };
     struct kvr_check_report r = { 0 };
-    void *kept; /* keeps the library loaded, because its counter is lost when the VAE closes it */
+    void *kept; /* keeps the library loaded: unloading it would lose its count of convolutions */
     long before;
 
     use_fake();

@@ -125,14 +125,15 @@ static const struct {
     double tol;
     const char *capability; /* of the emulated device */
 } rollouts[] = {
-    /* Only roundings differ: 3e-7 per layer, through two layers and six passes, stays below 1e-5,
-     * the bound for recorded tensors. */
+    /* Results differ only by rounding. Two layers in six passes, with a relative error of 3e-7
+     * each, stay below 1e-5, the tolerance of the recorded fixtures for F32. */
     { &flow_size, KVR_F32, false, 1e-5, NULL },
     { &rgb_size, KVR_F32, false, 1e-5, NULL },
     { &flow_size, KVR_F32, true, 1e-5, NULL },
-    /* F32 sums on the CPU and on the device differ by 1e-7. An input halfway between two BF16
-     * numbers may then be rounded either way, which changes it by 2^-8. Few inputs lie there. The
-     * bound is half of 1.2e-2, the tolerance of the recorded fixtures for BF16. */
+    /* F32 sums on the CPU and on the device differ by 1e-7. An input close to the midpoint of two
+     * BF16 numbers may then be rounded either way, which changes it by up to 2^-7 of its size. Few
+     * inputs are that close to a midpoint. The bound is half of 1.2e-2, the tolerance of the
+     * recorded fixtures for BF16. */
     { &flow_size, KVR_BF16, false, 6e-3, NULL },
     { &rgb_size, KVR_BF16, false, 6e-3, NULL },
     { &flow_size, KVR_BF16, true, 6e-3, NULL },
@@ -202,9 +203,9 @@ START_TEST(bf16_is_not_f32)
 }
 END_TEST
 
-/* Compares frames, memory and times of a whole rollout. The latents agree to 1e-5 of a range of
- * 0.75 and are rounded to 256 levels, so a byte may differ by one level. In BF16 they agree to
- * 6e-3, 1.5 levels on average. */
+/* Compares frames, memory and times of a whole rollout. Pixels are latents rounded to 256 levels.
+ * In F32, latents agree to 1e-5, so very few bytes differ, each by one level. In BF16, latents
+ * agree to 6e-3, which is 1.5 levels on average. */
 START_TEST(frames_are_those_of_the_cpu)
 {
     const enum kvr_dtype compute = _i ? KVR_BF16 : KVR_F32;
@@ -224,7 +225,7 @@ START_TEST(frames_are_those_of_the_cpu)
 
         ck_assert_msg(rig_open(&r, (enum kvr_backend)backend, compute) == KVR_OK, "%s",
                       kvr_error());
-        kvr_dit_close(&r.d); /* kvr_rollout_run() opens its own */
+        kvr_dit_close(&r.d); /* kvr_rollout_run() opens its own kvr_dit */
         req.model = r.m;
         ck_assert_msg(kvr_rollout_run(r.dev, r.scheme, &req, NULL, NULL, out) == KVR_OK, "%s",
                       kvr_error());
@@ -289,7 +290,7 @@ static const struct {
     { "RTN_INT4", KVR_PATH_DENSE, KVR_F32, KVR_BF16, 2, 6 },
     { "QUAROT_KV_INT4", KVR_PATH_STAGED, KVR_F32, KVR_BF16, 2, 6 },
     { "RTN_INT2", KVR_PATH_FUSED, KVR_BF16, KVR_BF16, 2, 6 },
-    /* the study's reading stores at every pass, so no graph can be reused */
+    /* the study's version encodes keys and values in every pass, so no graph can be reused */
     { "RTN_INT4@study", KVR_PATH_DENSE, KVR_F32, KVR_BF16, 0, 0 },
 };
 
@@ -455,7 +456,8 @@ START_TEST(a_look_changes_nothing)
         ck_assert_msg(sample(&r, latents[taps]) == KVR_OK, "%s", kvr_error());
         rig_close(&r);
     }
-    /* two layers, with 7 tapped tensors per pass each */
+    /* tapped tensors: K and V of cross-attention in two layers; per pass, patch_tokens and 7 in
+     * each of two layers */
     ck_assert_int_eq(seen.n, 2 * 2 + passes * (1 + 2 * 7));
     ck_assert_int_eq(seen.not_bf16, 0);
     ck_assert_mem_eq(latents[0], latents[1], (size_t)n * sizeof(float));
@@ -463,8 +465,8 @@ START_TEST(a_look_changes_nothing)
 }
 END_TEST
 
-/* Activations in BF16 have an F32 copy only for a part that needs floats, here an F32 cache for Q,
- * K and V. */
+/* BF16 activations get an F32 copy only if another component needs F32. Here, an F32 cache needs Q,
+ * K and V in F32. */
 START_TEST(no_room_for_floats_that_nobody_takes)
 {
     enum { N = 2 * 6, DIM = 32 }; /* tokens per chunk and width of the model four_steps */
@@ -489,9 +491,9 @@ START_TEST(no_room_for_floats_that_nobody_takes)
 }
 END_TEST
 
-/* Weights on CUDA have the type of the computation. BF16 weights take half the bytes of F32, with
- * two exceptions. Columns are padded to a multiple of 32 (516 to 544), and biases and other vectors
- * (2 % here) stay F32. */
+/* On CUDA, weights have the data type in which the model computes. BF16 weights take half the bytes
+ * of F32, with two exceptions. Columns are padded to a multiple of 32, here from 516 to 544. Biases
+ * and other vectors, here 2 % of the weights, stay F32. */
 START_TEST(bf16_weights_are_smaller)
 {
     size_t weights[2];
@@ -507,7 +509,8 @@ START_TEST(bf16_weights_are_smaller)
         ck_assert_msg(kvr_model_open_as(&m, dev, dir, &use) == KVR_OK, "%s", kvr_error());
         kvr_mem_stats(dev, &s);
         weights[i] = s.live[KVR_MEM_WEIGHTS];
-        /* Apart from weights, only cuBLASLt's workspace stays allocated, if there is a cuBLASLt. */
+        /* Apart from weights, only cuBLASLt's workspace of 32 MiB stays allocated; the emulated
+         * device has none. */
         ck_assert_uint_eq(weights[i] + s.live[KVR_MEM_SCRATCH], s.live_total);
         ck_assert_uint_eq(s.live[KVR_MEM_SCRATCH], kvr_stream_emulated() ? 0 : 32 << 20);
         ck_assert_ptr_nonnull(strstr(kvr_model_library(m), "cuBLASLt"));
@@ -533,8 +536,8 @@ START_TEST(heads_that_are_too_wide_are_refused)
 }
 END_TEST
 
-/* The n-th allocation of a rig and its rollout fails, for every n: the result is an error, and no
- * memory is left allocated. */
+/* Makes one allocation fail while a model is opened: the 1st, 8th, 15th and so on, until opening
+ * succeeds. Each failure must return an error and leave no memory allocated. */
 START_TEST(out_of_memory)
 {
     static float latents[MOST];
@@ -559,9 +562,9 @@ START_TEST(out_of_memory)
     struct rig r;
 
     ck_assert_int_eq(rig_open(&r, KVR_CUDA, KVR_F32), KVR_OK);
-    kvr_mem_fail_after(r.dev, 1); /* the sampler's own allocation */
+    kvr_mem_fail_after(r.dev, 1); /* the allocation by kvr_sample() */
     ck_assert_int_eq(sample(&r, latents), KVR_ENOMEM);
-    ck_assert_int_eq(sample(&r, latents), KVR_OK); /* and then it works */
+    ck_assert_int_eq(sample(&r, latents), KVR_OK); /* the next rollout succeeds */
     rig_close(&r);
     tiny_model_remove(dir);
 }

@@ -1,6 +1,6 @@
-/* test_draw.c - random weights and prompts generated from a seed. Tests the documented formula, its
- * variances, and the same bytes for any number of threads. Also tests a rollout of a model without
- * weight files. */
+/* test_draw.c - random weights and prompts generated from a seed. Compares elements with the
+ * documented formula and their variances with the documented ones. The bytes must not depend on the
+ * number of threads. Also tests a rollout of a model without weight files. */
 #include "harness/engine/draw.h"
 
 #include <check.h>
@@ -55,8 +55,8 @@ static double mean_square(const float *x, int64_t n)
     return sum / (double)n;
 }
 
-/* The mean of n squares of a uniform number has a relative standard deviation of sqrt(0.8 / n),
- * here 0.0023. The tolerance is five standard deviations. */
+/* The mean square of n uniform numbers has a relative standard deviation of sqrt(0.8 / n), here
+ * 0.0023. The tolerance is five standard deviations. */
 START_TEST(scales_are_those_stated)
 {
     const int64_t conv[5] = { 600, 16, 1, 2, 2 }, rows[3] = { 1, 6, 25000 }, one[1] = { WIDE };
@@ -268,8 +268,8 @@ START_TEST(rollout_without_frames)
 }
 END_TEST
 
-/* A model cut to n_layers and n_steps has the first layers and steps of the whole model, and the
- * whole model's hash. */
+/* A model opened with n_layers and n_steps has only the first layers and steps of the full model,
+ * but the hash of the full model. */
 START_TEST(cut_models)
 {
     const struct kvr_model_use part = { .n_layers = 2, .n_steps = 1 };
@@ -311,7 +311,7 @@ START_TEST(looking_draws_nothing)
 }
 END_TEST
 
-/* Opening trained weights with `look` reads names and shapes; no matrix is packed. */
+/* Opening trained weights with `look` reads names and shapes, but packs no matrix. */
 START_TEST(looking_packs_nothing)
 {
     const struct kvr_model_use look = { .look = true };
@@ -321,7 +321,8 @@ START_TEST(looking_packs_nothing)
     write_config(1, RANDOM);
     ck_assert_int_eq(kvr_model_open_as(&model, dev, "models/nano", &look), KVR_OK);
     kvr_mem_stats(dev, &mem);
-    ck_assert_uint_le(mem.peak_total, 64 << 10); /* the vocabulary's table alone would take 16 MB */
+    ck_assert_uint_le(mem.peak_total, 64 << 10); /* the embedding table of the vocabulary alone
+                                                  * would take 16 MB */
     ck_assert_int_eq(kvr_model_config(model)->n_layers, 6);
     kvr_model_close(&model);
 }

@@ -61,8 +61,8 @@ START_TEST(it_decodes)
 }
 END_TEST
 
-/* The decoded values of a decoder of 96 channels, the width of Wan 2.1: 9 frames of 16x16 pixels
- * from three latent frames. */
+/* Pixels y of a decoder with 96 base channels, as many as Wan 2.1's: three latent frames give 9
+ * frames [16,16,3]. */
 enum { REAL = 9 * 16 * 16 * 3 };
 struct values {
     float y[REAL];
@@ -117,8 +117,8 @@ START_TEST(in_bf16_at_real_widths)
 END_TEST
 
 /* Compares the memory that a device counts with the computed size, in F32 and in BF16. In BF16,
- * tensor cores need outputs in multiples of 8. The head's 3 outputs are therefore padded by 5, with
- * 27 x 96 weights and a bias each. */
+ * tensor cores need outputs in multiples of 8. The head's 3 outputs are therefore padded to 8. Each
+ * of the 5 added outputs has 27 x 96 weights and a bias. */
 START_TEST(the_memory_of_a_device)
 {
     const enum kvr_dtype type = _i ? KVR_BF16 : KVR_F32;

@@ -43,8 +43,8 @@ static const float *wanted(const char *name)
     return t.data;
 }
 
-/* Runs all tokens in chunks of `chunk` tokens. The cache has method BF16; only its current chunk
- * stays F32. */
+/* Runs all tokens in chunks of `chunk` tokens. The cache stores earlier chunks in BF16 and the
+ * current chunk in F32. */
 static void read_in_chunks(int chunk, float *hidden, float *logits)
 {
     struct kvr_cache_shape shape = kvr_lm_cache_shape(model, chunk);
@@ -82,15 +82,15 @@ static double worst(const float *a, const float *b, int n)
     for (int i = 0; i < n; i++) {
         const double d = fabs((double)a[i] - (double)b[i]);
 
-        most = d <= most ? most : d; /* NaN stays */
+        most = d <= most ? most : d; /* keeps NaN */
     }
     return most;
 }
 
-/* One chunk, even chunks, and chunks with a shorter one at the end. The cache stores earlier chunks
- * in BF16. With one chunk there are none, and only the rounding of F32 sums of 192 terms remains.
- * With more chunks, keys have a relative error of up to 2^-8, scores an error of a few hundredths, and the
- * softmax passes that on to the hidden states. */
+/* Tests one chunk of 192 tokens, three chunks of 64, and chunks of 50 with a shorter last one. With
+ * one chunk, the only errors are the rounding errors of F32 sums of 192 terms. With several chunks,
+ * the cache stores earlier chunks in BF16. Keys then have relative errors of up to 2^-8, and scores
+ * have errors of a few hundredths, which reach the hidden states through the softmax. */
 START_TEST(is_what_numpy_gives)
 {
     static const struct {

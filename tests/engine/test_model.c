@@ -122,8 +122,8 @@ START_TEST(spellings_of_real_checkpoints)
 }
 END_TEST
 
-/* Checkpoints written by torch, if they are present: F32 under the key generator_ema, and BF16 next
- * to two other models. */
+/* Opens checkpoints written by torch, if they are present. The first has F32 weights under the key
+ * generator_ema; the second has BF16 weights and two other models. */
 START_TEST(torch_checkpoints)
 {
     static const char *const files[] = { "sf_f32.pt", "train_snapshot_bf16.pt" };
@@ -350,8 +350,8 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-/* kvr_model_open_as() returns the hash in `use` only while the files are unchanged: `known` says
- * whether they are. */
+/* kvr_model_open_as() must adopt the hash in `use` if and only if `known`, that is, if the files
+ * still match the stamp in `use`. */
 static void check_hash(const char *dir, const struct kvr_model_use *use, bool known)
 {
     struct kvr_model *m;
@@ -370,7 +370,8 @@ START_TEST(unchanged_files_are_not_hashed_again)
 
     tiny_model_make(dir, &size, NULL);
     ck_assert_int_eq(kvr_model_open(&m, dev, dir), KVR_OK);
-    /* files just written get no stamp: another write could have the same time */
+    /* New files get no stamp, because another write within the same second would not change the
+     * file time. */
     ck_assert_str_eq(kvr_model_stamp(m), "");
     kvr_model_close(&m);
     stamp[0] = 0;

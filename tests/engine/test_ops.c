@@ -16,9 +16,9 @@
 #include "methods/kernels/rope.h"
 #include "tests/suite.h"
 
-/* A row's mean or norm is a sum of d float32 products in vector lanes. Its error stays below
- * sqrt(d) half ulps of the largest term, 1e-6 for d <= 1100 and values of size 1. The operations
- * after it add a few roundings. Outputs are of size 1 to 4. */
+/* Tolerance for outputs of size 1 to 4. A row's mean or norm is a float32 sum of d <= 1100 products
+ * in vector lanes; its rounding errors partly cancel to about 1e-6. Each later operation adds a
+ * relative rounding error of 6e-8. */
 static const double tol = 5e-6;
 
 static float *fresh(int64_t n, uint32_t stream)
@@ -82,8 +82,8 @@ START_TEST(layer_norm)
         double mean, inv;
 
         moments(x + n * r.d, r.d, eps, &mean, &inv);
-        /* A row of one value has variance 0, so the factor 1/sqrt(eps) is large, but x - mean is
-         * 0. */
+        /* A row of one value has variance 0. The factor 1/sqrt(eps) is then large, but x - mean is
+         * 0, so the normalized value is 0. */
         for (int i = 0; i < r.d; i++) {
             int64_t at = n * r.d + i;
             double norm = (x[at] - mean) * inv;
@@ -151,8 +151,8 @@ START_TEST(gated_add)
 }
 END_TEST
 
-/* e^x has a relative error of 2 ulp (2.4e-7), the quotient one more. Results below 1e-30 in size
- * may be 0 in float32 and tiny in double. */
+/* The computed e^x has a relative error of at most 2 ulp (2.4e-7), and the division adds 1 ulp. The
+ * absolute tolerance of 1e-30 covers results that underflow to 0 in float32. */
 START_TEST(activations)
 {
     enum { N = 20011 };
@@ -169,19 +169,20 @@ START_TEST(activations)
     kvr_ops_cpu()->silu(NULL, N, x, s);
     for (int i = 0; i < N; i++) {
         double u = x[i], z = sqrt(2 / M_PI) * (u + 0.044715 * u * u * u);
-        /* equal to 0.5 u (1 + tanh z), but without the cancellation in double precision for
-         * negative z */
+        /* GELU is 0.5 u (1 + tanh z). The quotient below equals it, but does not lose digits by
+         * cancellation for negative z. */
         double gelu = u / (1 + exp(-2 * z)), silu = u / (1 + exp(-u));
 
         if (i == 3) {
             ck_assert(isnan(g[i]) && isnan(s[i]));
             continue;
         }
-        /* without fused operations z has six roundings to float32 (two constants, u u, b u u, the
-         * sum, the product), so e^(-2z) inherits up to 6 |2z| half ulps: 12 * 6e-8 |z| */
+        /* Without FMA, six values are rounded to float32: two constants, u u, b u u, the sum and
+         * the product. Each rounding changes 2z by up to 6e-8 |2z|, so e^(-2z) has an additional
+         * relative error of up to 12 * 6e-8 |z| = 7.2e-7 |z|. */
         near_to(g[i], gelu, 1e-30 + fabs(gelu) * (6e-7 + 7.2e-7 * fabs(z)), "gelu", i);
         near_to(s[i], silu, 1e-30 + fabs(silu) * 6e-7, "silu", i);
-        if (fabs(u) < 3) /* compares also with the usual form of the formula */
+        if (fabs(u) < 3) /* also compares with the tanh formula */
             near_to(g[i], 0.5 * u * (1 + tanh(z)), 1e-6, "gelu", i);
     }
 }
@@ -204,8 +205,9 @@ START_TEST(sinusoid)
 }
 END_TEST
 
-/* Rotary position embedding of adjacent pairs. Time gets the channels that height and width leave,
- * and each axis starts at frequency 1. */
+/* Rotary position embedding of adjacent pairs. Of the D / 2 pairs of a head, height and width get
+ * floor(D / 6) each, and time gets the rest. The first pair of each axis rotates by 1 radian per
+ * position. */
 START_TEST(rotary)
 {
     static const int dims[] = { 2, 6, 16, 64, 128 };
@@ -324,7 +326,7 @@ START_TEST(cross_attention)
     kvr_ops_cpu()->cross_attend(NULL, &r, &cross, NULL, q, out);
     ck_assert(isnan(out[0]) && isnan(out[c->D - 1]));
     ck_assert(c->n == 1 || !isnan(out[r.d]));
-    ck_assert(c->heads == 1 || !isnan(out[c->D])); /* of the same token */
+    ck_assert(c->heads == 1 || !isnan(out[c->D])); /* other heads of the token do not change */
     free(q);
     free(k);
     free(v);
@@ -358,15 +360,15 @@ static double bf16_error(const struct cross_case *c, const float *q, const float
     for (int i = 0; i < c->D; i++) {
         const double err = fabs((double)got[n * d + h * c->D + i] - want[i]) / (grow * size[i]);
 
-        if (!(err <= worst)) /* NaN stays */
+        if (!(err <= worst)) /* keeps NaN */
             worst = err;
     }
     return worst;
 }
 
-/* Keys and values are packed and attended in BF16 by the tiles of the chosen variant, or in plain C
- * without AMX. The functions of kvr_ops_cpu() must give the same bits in a layer that computes in
- * BF16 with AMX. Without AMX they compute in F32, and the bits differ. */
+/* Packs keys and values and computes cross-attention in BF16, with AMX tiles or in plain C. On a
+ * CPU with AMX, the functions of kvr_ops_cpu() must give the same bits for a layer that computes in
+ * BF16. On other CPUs, such layers compute in F32, so the bits must differ. */
 START_TEST(cross_attention_bf16)
 {
     const struct cross_case *c = &cross_cases[_i];
@@ -407,7 +409,7 @@ START_TEST(cross_attention_bf16)
     kvr_ops_cpu()->cross_pack(NULL, &other, k, v);
     kvr_ops_cpu()->cross_attend(NULL, &r, &other, NULL, q, table);
     ck_assert_int_eq(memcmp(table, out, (size_t)n * sizeof *out) == 0, kvr_isa_has_tiles());
-    /* with values of 1, the output is the sum of the weights */
+    /* If all values V are 1, the output is the sum of the attention weights. */
     for (int64_t i = 0; i < (int64_t)c->keys * r.d; i++)
         v[i] = 1;
     kvr_cross_bf16_pack(&cross, k, v);
@@ -448,7 +450,7 @@ static void round_all(float *x, int64_t n)
         x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
 }
 
-/* Loop: shapes in F32, then the same shapes in BF16. */
+/* The first N_LINEAR loop indices test F32; the others test the same shapes in BF16. */
 START_TEST(linear_layer)
 {
     const struct linear_case *c = &linear_cases[_i % N_LINEAR];
@@ -480,8 +482,8 @@ START_TEST(linear_layer)
 
             for (int k = 0; k < c->k; k++)
                 sum += (double)x[m * c->k + k] * w[(int64_t)n * c->k + k];
-            /* a sum of k products of size 1 has size sqrt(k); its error is about sqrt(k) half
-             * ulps */
+            /* A sum of k products of size 1 is about sqrt(k), so each addition rounds by up to 6e-8
+             * sqrt(k). The k errors partly cancel to about 6e-8 k. */
             near_to(y[m * c->n + n], sum, 1e-6 * (c->k + 1), "linear", m * c->n + n);
         }
     ck_assert(y[c->m * c->n] == guard);

@@ -1,5 +1,5 @@
-/* test_sampler.c - compares the denoising schedule with recorded tables; tests what noise depends
- * on, and the order of calls in a rollout. */
+/* test_sampler.c - compares the denoising schedule with recorded tables. Tests on which indices the
+ * noise depends, and the order of calls in a rollout. */
 #include "harness/engine/sampler.h"
 
 #include <check.h>
@@ -20,8 +20,8 @@ static const struct kvr_model_config wan = { .timestep_shift = 5,
 
 /* ---- schedule ------------------------------------------------------------------------- */
 
-/* All but a few floats equal the recorded table. The bound of 2e-9 is far below 6e-8, the spacing
- * of floats near 1. */
+/* Each sigma must be within 2e-9 of the recorded table. From 1/32 up, sigmas must therefore be
+ * bit-equal, since F32 numbers there are at least 3.7e-9 apart. */
 START_TEST(tables_are_the_recorded_ones)
 {
     struct kvr_model_config c = wan;
@@ -53,7 +53,7 @@ START_TEST(table_follows_its_formula)
     for (int i = 0; i < 1000; i++) {
         double u = 1 - i / 1000.0, sigma = 5 * u / (1 + 4 * u);
 
-        /* four float32 roundings of numbers below 5: an error of 3e-7 relative to sigma */
+        /* Four float32 roundings change sigma by at most 4 * 6e-8 sigma, and sigma is at most 1. */
         ck_assert_msg(fabs(s.table_sigma[i] - sigma) <= 3e-7, "sigma %d", i);
         ck_assert_msg(fabs(s.table_timestep[i] - 1000 * sigma) <= 4e-4, "timestep %d", i);
     }
@@ -159,15 +159,17 @@ START_TEST(moved_noise_is_a_function_of_its_place_and_draw)
         kvr_noise_moved(&n, 1, step, 3, F, N, b);
         kvr_noise_moved(&n, 1, step, 3, F, N, c);
         ck_assert(memcmp(b, c, sizeof b) == 0);
-        /* The perturbation, divided by 2^-10, is 900 values of variance 1. Their root mean square
-         * is within 5 / sqrt(1800) of 1. */
+        /* The perturbation divided by 2^-10 has 900 values with variance 1. Their RMS has a
+         * standard deviation of 1 / sqrt(1800); the tolerance is five of them. */
         ck_assert(fabs(root_mean_square(a, b, F * N) * 0x1p10 - 1) <= 0.12);
-        /* draws are independent: the distance of two is sqrt(2) times that of one from draw 0 */
+        /* The perturbations of draws 1 and 2 are independent, so the RMS of their difference is
+         * sqrt(2) times that of one perturbation. */
         n.draw = 2;
         kvr_noise_moved(&n, 1, step, 3, F, N, c);
         ck_assert(fabs(root_mean_square(b, c, F * N) * 0x1p10 - sqrt(2)) <= 0.17);
     }
-    /* a draw's initial noise depends on the frame, its later noise on chunk and step */
+    /* a draw's initial noise depends on the frame; its re-noising depends on chunk, step and
+     * frame */
     kvr_noise_moved(&n, 1, -1, 3, F, N, a);
     kvr_noise_moved(&n, 9, -1, 4, 2, N, b);
     ck_assert(memcmp(a + N, b, 2 * N * sizeof *a) == 0);
@@ -215,7 +217,7 @@ static const struct tiny_size rgb_size = {
 
 enum { CHUNKS = 3, FRAMES = 2 * CHUNKS };
 
-static enum kvr_backend backend; /* the backend on which the rig computes */
+static enum kvr_backend backend; /* the backend that rig_open() opens */
 
 static void on_the_cpu(void)
 {
@@ -234,7 +236,7 @@ struct rig {
     struct kvr_dit *d;
     struct kvr_scheme *scheme;
     struct kvr_cache *cache;
-    int64_t chunk; /* values */
+    int64_t chunk; /* values per chunk */
     float P[3 * 6];
 };
 
@@ -372,7 +374,7 @@ END_TEST
 struct gift {
     struct diary diary;
     const float *from; /* [FRAMES, frame_elems] */
-    int64_t frame;     /* values of one */
+    int64_t frame;     /* values per frame */
 };
 
 static enum kvr_status give(void *ctx, int frame0, int n_frames, float *x0)
@@ -386,9 +388,9 @@ static enum kvr_status give(void *ctx, int frame0, int n_frames, float *x0)
     return KVR_OK;
 }
 
-/* If the given frames are those of an earlier rollout, the result is that rollout, bit for bit.
- * Noise depends only on its position, and the clean pass over the same frames fills the same
- * cache. */
+/* If an earlier rollout's frames are given, the result must equal that rollout bit for bit. Noise
+ * depends only on seed, chunk, step and frame, and clean passes over the same frames fill the cache
+ * with the same bytes. */
 START_TEST(given_chunks_are_committed_as_generated_ones)
 {
     const int n_given = 2 * (_i + 1);
@@ -432,8 +434,9 @@ static enum kvr_status teach(void *ctx, int chunk, int index, int n_frames, floa
     return KVR_OK;
 }
 
-/* A chunk that is forced by a teacher equals, bit for bit, the chunk after the teacher's earlier
- * chunks as given frames. The hooks see the forced rollout's chunk, not the teacher's. */
+/* In a forced rollout, each chunk attends to the teacher's earlier chunks. It must equal, bit for
+ * bit, the chunk of a rollout with these earlier chunks as given frames. The hooks see the forced
+ * rollout's chunk, not the teacher's. */
 START_TEST(a_forced_chunk_goes_on_from_the_teacher)
 {
     struct gift g = { .diary = { .stop_at = -1 } };
@@ -465,8 +468,7 @@ START_TEST(a_forced_chunk_goes_on_from_the_teacher)
 }
 END_TEST
 
-/* The x0 of every chunk and step of one rollout, recorded and then used as another rollout's
- * teacher. */
+/* Records the x0 of every chunk and step of a rollout, which then is another rollout's teacher. */
 struct trajectory {
     float x0[CHUNKS][2][512];
     int64_t chunk; /* values per chunk */
@@ -493,8 +495,8 @@ static enum kvr_status give_step(void *ctx, int chunk, int index, int n_frames, 
 }
 
 /* A rollout that is forced at every step to its own x0 does not change. Forcing another x0 at the
- * first step of chunk 0 changes only that chunk, because the next chunk starts from the teacher
- * again. */
+ * first step of chunk 0 changes only chunk 0, because later chunks attend to the teacher's
+ * last-step x0 of chunk 0. */
 START_TEST(forced_steps_are_what_comes_next)
 {
     struct trajectory t = { .asked = 0 };
@@ -560,8 +562,9 @@ static enum kvr_status count_pass(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* Without clean passes a chunk has as many passes as steps. The cache then equals, bit for bit,
- * that of clean passes over the inputs of the last steps, at their timestep. */
+/* With `last_step`, the last denoising step also commits the chunk, so a chunk has only as many
+ * passes as steps. The result must equal, bit for bit, a rollout whose clean passes take the last
+ * steps' inputs at the last step's timestep (context_timestep). */
 START_TEST(the_last_step_stays)
 {
     struct tiny_size size = flow_size;
@@ -588,7 +591,9 @@ START_TEST(the_last_step_stays)
     kvr_cache_observe(r.cache, NULL, NULL);
     ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, usual),
                      KVR_OK);
-    ck_assert(memcmp(a, usual, (size_t)r.chunk * sizeof *a) == 0); /* chunk 0 has no past */
+    ck_assert(memcmp(a, usual, (size_t)r.chunk * sizeof *a) == 0); /* chunk 0 reads no cached chunk,
+                                                                    * so both ways to commit give
+                                                                    * the same chunk */
     ck_assert(memcmp(a + r.chunk, usual + r.chunk, (size_t)r.chunk * sizeof *a) != 0);
     if (backend == KVR_CPU) {
         ck_assert_msg(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &forced, b) ==

@@ -47,8 +47,8 @@ static const struct {
                { "self-forcing-unwarped", "self_forcing_unwarped" },
                { "flashdreams", "flashdreams" } };
 
-/* The recorded values are float32 with 10 digits. The table's few roundings in another order change
- * a sigma by up to 2e-7 and a timestep by 2e-4. */
+/* The recorded values are float32 with 10 digits. kvreel rounds in another order than the original
+ * programs, which changes a sigma by up to 2e-7 and a timestep by up to 2e-4. */
 START_TEST(as_recorded)
 {
     json_t *want = fixture(warped[_i].fixture), *steps = json_object_get(want, "steps");

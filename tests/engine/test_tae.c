@@ -75,7 +75,7 @@ static struct film decode(struct rig *r, int n)
     return f;
 }
 
-/* The recorded pixels are in 0..1, those of the film in -1..1. */
+/* The recorded pixels are in 0..1, the decoded pixels in -1..1. */
 static double apart(const struct film *f, const struct kvr_tensor *want)
 {
     return film_apart(f, want, 2, -1);
@@ -83,8 +83,8 @@ static double apart(const struct film *f, const struct kvr_tensor *want)
 
 static const char *const clips[] = { "a", "b" };
 
-/* Rounding in float32 is 1e-6; the bound of 1e-5 is far below the effect of any mistake. A second
- * run after a reset must give the same bytes. */
+/* Float32 rounding causes a relative error of about 1e-6. The tolerance of 1e-5 is far below the
+ * effect of any mistake. A second run after a reset must give the same bytes. */
 START_TEST(as_recorded)
 {
     struct film f, again;
@@ -143,7 +143,8 @@ START_TEST(the_same_bytes)
 }
 END_TEST
 
-/* The computed memory equals what the allocator counts, and more frames need no more. */
+/* The computed memory equals what the allocator counts, and decoding more frames needs no more
+ * memory. */
 START_TEST(memory)
 {
     struct kvr_mem_stats one, more;
@@ -169,9 +170,9 @@ START_TEST(memory)
 }
 END_TEST
 
-/* taew2_1 at 480x832, computed from the table of its layers: 9,844,611 parameters, plus zero biases
- * where a layer has none; states of 3 x (256 h w + 128 x 4 h w + 64 x 16 h w); 527 GFLOP per latent
- * frame. */
+/* Sizes of taew2_1 at 480x832 (latent frames of h = 60, w = 104), computed from the table of its
+ * layers. It has 9,844,611 parameters; layers without biases get biases of zero. Its states have 3
+ * x (256 h w + 128 x 4 h w + 64 x 16 h w) elements. A latent frame takes 527 GFLOP. */
 START_TEST(real_sizes)
 {
     struct kvr_vae_cost c;

@@ -1,6 +1,7 @@
-/* test_traffic.c - the launches and bytes of every kernel in one forward pass. The prediction must
- * equal the emulated device's counts on small models. The prediction for Wan's size is the table in
- * docs/cuda-internals.md. A kernel that is added to a block therefore makes the test fail. */
+/* test_traffic.c - predicts the launches and bytes of every kernel in one forward pass. For small
+ * models, the prediction must equal the emulated device's counts. For Wan's size, it must equal the
+ * table in docs/cuda-internals.md. A kernel added to a transformer block makes the test fail until
+ * prediction and table are updated. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +50,9 @@ static void write_model(const struct size *s)
 
 enum { MOST = 128 };
 
-/* Counts the traffic of a forward pass that stores nothing, over `past` chunks that the method has
- * stored. groups: on a device of compute capability 9.0, which has the warp-group kernels. */
+/* Counts the launches and bytes of a forward pass that stores nothing. It attends to `past` chunks
+ * that the method has stored. groups: use a device of compute capability 9.0, which has the
+ * warp-group kernels, instead of 8.0. */
 static int count_of(const struct size *s, bool groups, const char *method, enum kvr_path path,
                     struct kvr_traffic_line *lines)
 {
@@ -131,8 +133,8 @@ static int64_t padded(int64_t k)
     return kvr_linear_padded((int)k);
 }
 
-/* Adds `times` linear layers of m rows. Inputs and weights are BF16 with padded rows, biases F32,
- * results `size` bytes per value. */
+/* Adds `times` linear layers of m rows. Inputs and weights are BF16 with padded rows. Biases are
+ * F32. Results have `size` bytes per value. */
 static void layers(struct prediction *p, int64_t times, int64_t m, int64_t n, int64_t k, int size)
 {
     p->launches += times;
@@ -140,8 +142,9 @@ static void layers(struct prediction *p, int64_t times, int64_t m, int64_t n, in
     p->written += times * m * n * size;
 }
 
-/* Number of query rows whose keys attention cuts into parts; *parts is the number of parts per row.
- * The keys are those of the past chunks and the current one, in tiles of `tile` keys. */
+/* Returns the number of query rows whose keys attention splits among several blocks (split-KV), and
+ * sets *parts to the number of splits per row. The keys are those of the past chunks and the
+ * current one, in tiles of `tile` keys. */
 static int64_t rows_cut(const struct size *s, int64_t N, int tile, int *parts)
 {
     const struct kvr_attend_shape shape = { N, s->heads, s->dim / s->heads };
@@ -159,7 +162,7 @@ static int64_t rows_cut(const struct size *s, int64_t N, int tile, int *parts)
     return n;
 }
 
-/* Adds the weights and biases of `times` layers whose kernel has an epilogue. */
+/* Adds the weights and biases that `times` linear layers of linear_wgmma read. */
 static void fused(struct prediction *p, int64_t times, int64_t n, int64_t k)
 {
     p->read += times * (n * padded(k) * 2 + n * 4);
@@ -178,13 +181,13 @@ static struct prediction fused_layers(const struct size *s)
     fused(&p, 6 * L, d, d);
     fused(&p, L, f, d);
     fused(&p, L, d, f);
-    /* Patches are embedded into x. From normalised rows: queries, keys and values; the queries of
-     * cross-attention; the hidden layer. */
+    /* The patch embedding writes x. In each block, three sets of normalised rows are read: for Q, K
+     * and V, for cross-attention's Q, and for the hidden layer of the FFN. */
     p.read += N * padded(C) * 2 + L * 3 * N * padded(d) * 2;
     p.written += x + L * (4 * x + hidden);
     p.written += L * 2 * N * ((d + 127) / 128) * 4; /* sums of squares of queries */
-    /* Three layers add to x, two of them through a gate; one of the three reads the hidden
-     * layer. */
+    /* In each block, three layers add their result to x, two of them through a gate. The last of
+     * the three reads the hidden layer. */
     p.read += L * (2 * x + hidden + 3 * x + 2 * vectors);
     p.written += L * 3 * x;
     return p;
@@ -196,7 +199,7 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
     const int64_t C = 4 * s->channels, q = s->freq, x = N * d * 2, half = d / s->heads / 2;
     /* bytes of one row of partial sums in F32; a result row in BF16 has half as many */
     const int64_t a_row = d / s->heads * 4;
-    /* self-attention has this kernel */
+    /* attention runs in attend_list instead of attend_mma_rows */
     const bool list = groups && (2 * half == 64 || 2 * half == 128);
     int parts;
     const int64_t rows = rows_cut(s, N, list ? KVR_ATTEND_LIST_KEYS : 64, &parts),
@@ -204,14 +207,14 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
     const int64_t keys = (s->past + 1) * N * d * 2 * 2, prompt = s->text * d * 2 * 2;
     /* three normalisations per block and one in the head */
     const int64_t norms = 3 * L + 1;
-    /* rows that a separate kernel rotates: keys, and without warp groups also queries */
+    /* tensors that rope_rows rotates: K, and without warp-group kernels also Q */
     const int64_t turned = groups ? 1 : 2, blocks = (d + 127) / 128;
-    /* Queries that attention itself normalises and rotates. */
+    /* bytes that attention reads to normalise and rotate queries itself */
     const int64_t norm = groups ? (N + d) * 4 : 0, angles = groups ? 2 * N * half * 8 : 0;
     const struct prediction none = { 0 };
     struct prediction products = { "linear_bf16", PRODUCTS, 0, 0, 0 };
     const struct prediction all[] = {
-        /* The input patches, and three layers of the time embedding. */
+        /* BF16 inputs of the patch embedding and of three layers of the time embedding. */
         { "linear_round", ELEMENTS, 4, N * C * 4 + F * (q + 2 * d) * 4,
           N * padded(C) * 2 + F * (padded(q) + 2 * padded(d)) * 2 },
         { "silu", ELEMENTS, 2, 2 * F * d * 4, 2 * F * d * 4 },
@@ -224,7 +227,7 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
         { "rope_rows", ELEMENTS, L, L * (turned * (x + d * 4) + 2 * N * half * 8), L * turned * x },
         { "rms_rows", ELEMENTS, groups ? 0 : L, L * (x + d * 4), L * x },
         { "query_inverses", ELEMENTS, groups ? 2 * L : 0, 2 * L * N * blocks * 4, 2 * L * N * 4 },
-        /* Self-attention, whose keys may be cut into parts, and cross-attention. */
+        /* Self-attention, which may split the keys among blocks, and cross-attention. */
         { list ? "attend_list" : "attend_mma_rows", ATTENTION, 2 * L,
           L * (2 * x + keys + prompt + 2 * norm + angles), L * (2 * x - cut + parts * sums) },
         cut ? (struct prediction){ "attend_parts", ATTENTION, L, L * parts * sums, L * cut } : none,
@@ -241,7 +244,7 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
         layers(&products, 6 * L, N, d, d, 2);
         layers(&products, L, N, f, d, 2);
         products.written +=
-            /* the product also writes padding columns, which stay zero after GELU */
+            /* The layer also writes its padding columns, which stay zero after GELU. */
             L * N * (padded(f) - f) * 2;
         layers(&products, L, N, d, f, 2);
         /* three of these layers add their result to x, two of them through a gate */
@@ -256,23 +259,25 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
 
 /* ---- lower bounds ------------------------------------------------------------------------ */
 
-/* Least bytes of a forward pass, whatever its kernels. Activations of a block are BF16, read and
- * written once by every launch that needs them. Weights of its layers, and keys and values, are
- * read once. */
+/* Minimum bytes of a forward pass. Activations of a block are BF16; every launch that needs them
+ * reads and writes them once. The weights of linear layers, and keys and values, are read once. */
 struct least {
     double activations, weights, keys;
 };
 
-/* Number of rows of d values that the launches of a block read and write, if residual sums and GELU
- * are part of the linear layers. The hidden layer is counted separately. fused: norms and rotation
- * are part of the linear layers, too. */
+/* Returns how many rows of d values the launches of a block read and write per token, with residual
+ * sums and GELU fused into the linear layers. Rows of the hidden layer are not included. fused:
+ * norms and rotation are fused into the linear layers, too. */
 static int rows_moved(bool fused)
 {
     const int products =
-        /* rows read and written by QKV, output, cross-attention's Q and output, FFN */
+        /* rows read + rows written by QKV; self-attention's output layer; cross-attention's Q; its
+         * output layer; the FFN */
         (1 + 3) + (1 + 1) + (1 + 1) + (1 + 1) + (1 + 1);
-    const int residuals = 3, attention = 2 * (1 + 1); /* reads queries, writes results */
-    /* rows of Q and K, and rows of cross-attention's Q */
+    const int residuals = 3, attention = 2 * (1 + 1); /* each of two attentions reads queries and
+                                                       * writes results */
+    /* three layer norms; RMS norm of Q and K with their rotation, and RMS norm of cross-attention's
+     * Q */
     const int norms = 3 * (1 + 1), rotation = 2 * (1 + 1) + (1 + 1);
 
     return products + residuals + attention + (fused ? 0 : norms + rotation);
@@ -325,9 +330,9 @@ START_TEST(counted_as_predicted)
 }
 END_TEST
 
-/* Path staged: codes are read once, and all decoded keys and values are written once as BF16.
- * Everything else needs at most 10 % more launches and bytes than an unquantized cache. No kernel uses
- * F32 scratch memory. */
+/* Path `staged`: grid_decode reads codes once and writes all decoded keys and values once as BF16.
+ * Every other kernel is launched as often as with an unquantized cache and moves at most 10 % more
+ * bytes. */
 START_TEST(staged_is_one_launch_over_bf16)
 {
     static const struct {
@@ -374,7 +379,7 @@ START_TEST(staged_is_one_launch_over_bf16)
 END_TEST
 
 /* At Wan 1.3B's size with 21 visible frames, the BF16 scratch memory of 0.2 GB holds all coded keys
- * and values of a layer at once. Nothing is staged in F32. */
+ * and values of a layer at once. No F32 scratch memory is needed. */
 START_TEST(staged_scratch_at_wans_size)
 {
     static const char *const methods[] = { "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4", "PRQ_INT4",
@@ -403,9 +408,9 @@ START_TEST(staged_scratch_at_wans_size)
 }
 END_TEST
 
-/* Path decoded, in a pass that stores nothing. Each layer's whole cache is filled with zeros,
- * decoded to F32, read again and written as BF16; the chunk is copied in. The study's reading
- * decodes the capacity, which includes the chunk, and does so again where it encodes again. */
+/* Path `decoded`, in a pass that stores nothing. Each layer fills an F32 buffer with zeros, decodes
+ * all past keys and values into it and converts them to BF16. The current chunk's keys and values
+ * are copied as BF16. */
 START_TEST(decoded_moves_the_whole_cache)
 {
     static const struct size s = { 128, 2, 96, 32, 32, 16, 4, 16, 24, 2, 2 };
@@ -418,7 +423,7 @@ START_TEST(decoded_moves_the_whole_cache)
     const struct {
         const char *what;
         int64_t launches, read,
-            written; /* launches and bytes in excess of an unquantized cache's */
+            written; /* launches and bytes in addition to those of an unquantized cache */
     } want[] = { { "fill", 2 * s.layers, 0, 4 * values },
                  { "raw_to_bf16", 2 * s.layers, 4 * values, 2 * values },
                  { "copy", 2 * s.layers, 2 * chunk, 2 * chunk } };
@@ -478,8 +483,8 @@ END_TEST
 
 static const struct size wan = { 1536, 12, 8960, 256, 4096, 512, 16, 60, 104, 30, 4 };
 
-/* Does a table line have the name, and the cell in the column of capability 9.0 (`nine`) or in that
- * of others? */
+/* Returns whether a table line starts with `name` and has `cell` in the column for capability 9.0
+ * (if `nine`) or in the column for other capabilities. */
 static bool has_cell(const char *line, const char *name, bool nine, const char *cell)
 {
     const size_t n = strlen(name);
@@ -497,8 +502,8 @@ static bool has_cell(const char *line, const char *name, bool nine, const char *
     return strncmp(at, cell, strlen(cell)) == 0 && strncmp(at + strlen(cell), " |", 2) == 0;
 }
 
-/* The table in docs/cuda-internals.md: a forward pass of Wan 1.3B over five chunks, in GB. Loop:
- * other capabilities, then 9.0. */
+/* The prediction for a forward pass of Wan 1.3B over five chunks, in GB, must equal the table in
+ * docs/cuda-internals.md. Loop index 0: other capabilities; 1: capability 9.0. */
 START_TEST(at_wans_size)
 {
     static const struct {

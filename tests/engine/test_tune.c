@@ -51,7 +51,8 @@ static void fill_file(void)
 
     ck_assert_int_eq(kvr_tune_keep(t, "4x5x6 bf16", 3, 1.5), KVR_OK);
     ck_assert_int_eq(kvr_tune_keep(t, "7x8x9 bf16", KVR_TUNE_OWN, 0), KVR_OK);
-    /* as if another process had measured it later */
+    /* A later line for the same product, as another process may append it, replaces the first
+     * choice. */
     ck_assert_int_eq(kvr_tune_keep(t, "4x5x6 bf16", 2, 1.25), KVR_OK);
     kvr_tune_close(&t);
 }
@@ -73,7 +74,7 @@ START_TEST(kept)
 }
 END_TEST
 
-/* The text of a damaged file, and a part of the message about it. */
+/* Texts of damaged files, and text that kvr_tune_words() must then contain. */
 static const struct {
     const char *text;
     bool whole; /* true: the text is the whole file; false: it is appended to a valid file */
@@ -154,7 +155,7 @@ END_TEST
 
 enum { M = 6, N = 16, K = 32 };
 
-/* How often the stand-in has computed with each of its three proposals. */
+/* Returns how often the stand-in has run each of the three algorithms that it proposes. */
 static const long *counts(void)
 {
     void *library = dlopen(fake, RTLD_NOW);
@@ -224,8 +225,8 @@ static void run_once(struct rig *r)
     }
 }
 
-/* The stand-in's fault, and the proposal that is used without and with tuning; -1: kvreel's
- * kernel. */
+/* does: fault of the stand-in. untuned, tuned: index of the stand-in's proposal that must run
+ * without and with tuning; -1: kvreel's kernel must run. */
 static const struct {
     const char *does;
     int untuned, tuned;
@@ -239,9 +240,9 @@ START_TEST(the_fastest)
 
     if (cards[_i].does)
         setenv("KVR_TEST_BLASLT", cards[_i].does, 1);
-    /* Kvreel's emulated kernel takes about 5 ms, and 30 ms with sanitizers: longer than the second
-     * proposal, but less than 200 ms. If the first two proposals fail, either the third or kvreel's
-     * kernel is right. */
+    /* kvreel's emulated kernel takes about 5 ms, or 30 ms with sanitizers. That is longer than the
+     * second proposal, but shorter than the 200 ms of a slow stand-in. If the first two proposals
+     * fail, tuning may choose the third or kvreel's kernel. */
     for (int tuned = 0; tuned < 2; tuned++) {
         const int by = tuned ? cards[_i].tuned : cards[_i].untuned;
         const long *now = counts();
@@ -252,7 +253,7 @@ START_TEST(the_fastest)
         memcpy(before, now, sizeof before);
         if (fails && !tuned) {
             rig_close(&r);
-            continue; /* without tuning the failing proposal would be used */
+            continue; /* without tuning, the first proposal would run and fail */
         }
         run_once(&r);
         for (int i = 0; i < 3; i++)
@@ -288,7 +289,7 @@ START_TEST(known_from_the_file)
 }
 END_TEST
 
-/* Neither F32 nor a device without the library is tuned: nothing is reported, and no file is
+/* Products in F32, or without cuBLASLt, are not tuned: nothing is reported, and no file is
  * written. */
 START_TEST(nothing_to_tune)
 {
@@ -344,7 +345,7 @@ START_TEST(one_launch_or_two)
                                           (const struct kvr_linear *const[]){ r.l }, &sum, &done),
                      KVR_OK);
     ck_assert_int_eq(done, _i == 0);
-    if (!done) /* otherwise the layer runs as two launches */
+    if (!done) /* one launch was not chosen: run the layer as two launches */
         ck_assert_int_eq(kvr_linear_run_added(r.g, M, with.in, r.l, &gate, sum, r.y.p, &left),
                          KVR_OK);
     ck_assert_int_eq(kvr_dev_sync(r.dev), KVR_OK);

@@ -83,7 +83,8 @@ static double apart(const float *x, const float *want, int64_t n)
     return sqrt(off / all);
 }
 
-/* The largest relative distance of a text's rows from a golden tensor with LEN rows per text. */
+/* Returns the largest relative L2 distance of a text's rows in x from its rows in the golden tensor
+ * `name`. x has lengths[i] rows for text i, and the golden tensor has LEN. */
 static double worst(const float *x, const char *name, int width)
 {
     double most = 0;
@@ -150,8 +151,8 @@ static void compare_tap(void *ctx, const char *name, const float *data, int64_t 
     t->seen++;
 }
 
-/* In float32, rounding is 3e-7 of every intermediate tensor. The bound of 1e-5 is far below the
- * effect of the smallest mistake. */
+/* Float32 rounding changes each intermediate tensor by a relative error of about 3e-7. The
+ * tolerance of 1e-5 is far below the effect of the smallest mistake. */
 START_TEST(as_recorded)
 {
     struct kvr_umt5 *e = encoder(devs[_i], FOLDER "umt5.safetensors");
@@ -200,8 +201,8 @@ START_TEST(every_bucket)
 }
 END_TEST
 
-/* Other texts in the same call change at most roundings, and the number of threads changes
- * nothing. */
+/* Encoding other texts in the same call changes a text's result only by rounding. The number of
+ * threads changes no byte. */
 START_TEST(alone_and_in_company)
 {
     struct kvr_umt5 *e = encoder(devs[_i], FOLDER "umt5.safetensors");
@@ -240,8 +241,8 @@ START_TEST(memory)
     kvr_mem_stats(kvr_dev_host(dev), &host);
     said = kvr_umt5_bytes(kvr_umt5_sizes(e), n, n, 1);
     ck_assert_msg(mem.peak_total <= said + 65536, "%zu, said %zu", mem.peak_total, said);
-    /* The prediction counts a matrix twice: on a device one copy is in device memory, the other in
-     * the host's. */
+    /* kvr_umt5_bytes() counts each matrix twice. On CUDA, only one of the two copies is in device
+     * memory; the other is in host memory. */
     ck_assert_msg(mem.peak_total >= (_i ? said / 2 : said * 3 / 4), "%zu, said %zu", mem.peak_total,
                   said);
     ck_assert_msg(host.peak_total <= said + 65536, "%zu, said %zu", host.peak_total, said);

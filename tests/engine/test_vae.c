@@ -82,7 +82,8 @@ static struct film decode(struct rig *r, const struct kvr_tensor *z, int n)
 
 static const char *const clips[] = { "a", "b", "c", "d" };
 
-/* Rounding in float32 is 1e-6; the bound of 1e-5 is far below the effect of any mistake. */
+/* Float32 rounding causes a relative error of about 1e-6. The tolerance of 1e-5 is far below the
+ * effect of any mistake. */
 START_TEST(as_recorded)
 {
     struct kvr_tensor z, raw;
@@ -126,7 +127,7 @@ START_TEST(bytes_as_recorded)
             for (int64_t p = 0; p < area; p++)
                 apart += bytes[i * f.n_frame + p * 3 + c] !=
                          ((const uint8_t *)u8.data)[(i * 3 + c) * area + p];
-    /* A value that is within 1e-6 of a step between bytes may round to either. */
+    /* A value within 1e-6 of the boundary between two byte values may give either byte. */
     ck_assert_msg(apart <= f.n * f.n_frame / 1000, "%lld bytes differ", (long long)apart);
     f.y[5] = NAN;
     kvr_vae_bytes_of(f.y, f.n_frame, bytes, &finite);
@@ -212,13 +213,14 @@ START_TEST(layers_and_states)
                          KVR_OK);
         ck_assert_int_eq(kvr_vae_state(r.v, 0, frame, &seen, &n), KVR_OK);
         ck_assert_int_eq(seen, taps.latent + 1);
-        /* a layer that doubles frames skips the first latent frame */
+        /* Layer 11 doubles frames. It does not process the first latent frame, so it has seen one
+         * fewer. */
         ck_assert_int_eq(kvr_vae_state(r.v, 11, frame, &seen, &n), KVR_OK);
         ck_assert_int_eq(seen, taps.latent);
     }
     ck_assert_msg(taps.worst <= 1e-5, "a layer is off by %g", taps.worst);
-    /* 20 results for the first latent frame; for the second 7 layers give one, 4 give two and 9
-     * give four */
+    /* For the first latent frame, each of 20 layers gives one result. For the second, 7 layers give
+     * one result each, 4 layers give two and 9 layers give four. */
     ck_assert_int_eq(taps.seen, 20 + 7 + 2 * 4 + 4 * 9);
     for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++) {
         struct kvr_tensor want;
@@ -241,14 +243,14 @@ START_TEST(layers_and_states)
 
                 worst = fmax(worst, fabs((mine >= 0 ? (double)frame[mine][e] : 0) - v));
             }
-        /* values of a few units, in float32 through 30 layers */
+        /* States have values of a few units, computed in float32 by up to 30 layers. */
         ck_assert_msg(worst <= 2e-5, "state %d: %g", recorded[i], worst);
     }
     rig_close(&r);
 }
 END_TEST
 
-/* Decodes two latent frames on a device, and again after a reset: the bytes are the same. */
+/* Decodes two latent frames on a device. After a reset, the first must decode to the same bytes. */
 START_TEST(on_a_device)
 {
     struct kvr_tensor z, raw;
@@ -270,8 +272,9 @@ START_TEST(on_a_device)
 END_TEST
 
 /* In BF16 about 30 layers round frames and weights four times each, with an RMS relative error of
- * 1.7e-3. Independent errors add up to sqrt(120) 1.7e-3 = 1.9e-2. With these weights of 4 channels
- * the error is larger: it grows from 3.5e-3 to 2.5e-2 over the layers. */
+ * 1.7e-3. Independent errors add up to sqrt(120) 1.7e-3 = 1.9e-2. The error of this test's decoder,
+ * with only 4 base channels, is larger: it grows from 3.5e-3 in the first layer to 2.5e-2 in the
+ * last. */
 START_TEST(in_bf16)
 {
     struct kvr_tensor z, raw;
@@ -301,7 +304,7 @@ START_TEST(in_bf16)
 }
 END_TEST
 
-/* A clip gives the same bytes after another clip and a reset, and with any number of threads. */
+/* A clip decodes to the same bytes again after a reset, and with 1 or 3 threads. */
 START_TEST(the_same_bytes)
 {
     struct kvr_tensor z;
@@ -326,8 +329,8 @@ START_TEST(the_same_bytes)
 }
 END_TEST
 
-/* The computed memory equals the allocator's, apart from scratch strips and padded weights. More
- * frames need no more. */
+/* The computed memory equals the allocator's, apart from scratch strips and padded weights.
+ * Decoding more latent frames needs no more memory. */
 START_TEST(memory)
 {
     struct kvr_vae_cost cost;
@@ -358,9 +361,9 @@ START_TEST(memory)
 }
 END_TEST
 
-/* Sizes of the real decoder at 480x832, which were also counted layer by layer. It has states of
- * 944,286,720 elements and 73.3 M parameters. It needs 4.35 TFLOP for the first latent frame and
- * 13.55 for each later one. */
+/* Sizes of Wan 2.1's decoder at 480x832, compared with a separate count layer by layer. It has
+ * states of 944,286,720 elements and 73.3 M parameters. It needs 4.35 TFLOP for the first latent
+ * frame and 13.55 for each later one. */
 enum { REAL_VECTORS = 96 * (127 + 85) + 16 + 3 }; /* number of biases and norm factors */
 
 START_TEST(real_sizes)

@@ -1,5 +1,6 @@
-/* test_wan22.c - Wan 2.2 as LongLive 2.0 runs it: the solver, adapters, shots, and a first frame.
- * Recorded folders are reproduced on the CPU and on the emulated device. */
+/* test_wan22.c - Wan 2.2 as LongLive 2.0 runs it: the UniPC solver, LoRA adapters, prompt changes
+ * between shots, and a given first frame. Recorded folders are reproduced on the CPU and on the
+ * emulated device. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -60,8 +61,8 @@ START_TEST(tables_are_the_recorded_ones)
 }
 END_TEST
 
-/* 1000 sigma may be slightly above a whole number: the scheduler's largest sigma, .999 in F32, is
- * above .999. Its timestep must then be the whole number. */
+/* A timestep is 1000 sigma, rounded down. The largest sigma is 0.999 in F32, 1.3e-8 above 0.999.
+ * With 0.999 in F64, the timestep 666 would become 665. */
 START_TEST(whole_timesteps_are_kept)
 {
     static const float wanted[] = { 999, 832, 666, 499, 333, 166 };
@@ -121,7 +122,8 @@ static void run_shift(struct run *r)
     r->m[0] = oldest;
 }
 
-/* The bound is 1e-6 of the largest state: one float32 rounding per step, for eight steps. */
+/* The tolerance of 4e-6 is 1e-6 of the largest state. Eight steps with one float32 rounding each
+ * cause at most half of that. */
 START_TEST(given_flows_lead_to_the_recorded_states)
 {
     enum { N = 2 * 48 * 3 * 4 };
@@ -380,8 +382,8 @@ static enum kvr_status stop_at_cut(void *ctx, int chunk, int step, const float *
     return chunk == 2 ? KVR_EINTERRUPTED : KVR_OK;
 }
 
-/* The keys that the first pass after a cut sees. KEEP leaves the cache as it is, RECACHE runs the
- * past chunks again under the new prompt, RESET keeps only the sink. */
+/* Compares the cached keys that the first pass after a cut reads. KEEP leaves the cache as it is,
+ * RECACHE runs the past chunks again under the new prompt, RESET keeps only the sink. */
 START_TEST(what_a_switch_does_to_the_cache)
 {
     static float keys[3][2 * CHUNKS * 4 * 32];
@@ -409,7 +411,8 @@ START_TEST(what_a_switch_does_to_the_cache)
     ck_assert_int_eq(n[KVR_SWITCH_RECACHE], n[KVR_SWITCH_KEEP]);
     ck_assert_mem_ne(keys[KVR_SWITCH_RECACHE], keys[KVR_SWITCH_KEEP],
                      (size_t)n[KVR_SWITCH_KEEP] * sizeof(float));
-    /* RECACHE by hand: the first two chunks under the second prompt over an empty cache. */
+    /* Computes the cache of RECACHE by hand: clean passes over the first two chunks with the second
+     * prompt, starting from an empty cache. */
     sample(&k, &(struct kvr_shots){ .of_chunk = cut_at_2 }, false, 2, k.latents);
     kvr_cache_reset(k.cache);
     ck_assert_int_eq(kvr_dit_set_prompt(k.d, k.prompt[1]), KVR_OK);
@@ -421,7 +424,8 @@ START_TEST(what_a_switch_does_to_the_cache)
 }
 END_TEST
 
-/* After the window has dropped chunks, RECACHE runs only the chunks that the cut still sees. */
+/* After the window has dropped chunks, RECACHE runs only those past chunks that are still in the
+ * window or the sink. */
 START_TEST(what_the_window_passed_stays_gone)
 {
     static const int late[CHUNKS] = { 0, 0, 0, 0, 1 };
@@ -598,7 +602,7 @@ static bool has(const struct kvr_check_report *r, const char *name)
     return false;
 }
 
-/* The device adds in another order, but satisfies the same bound. */
+/* The device sums in another order than the CPU, but must satisfy the same tolerance. */
 START_TEST(the_recorded_network_agrees)
 {
     const struct kvr_check_how how = { .device = device_of(_i) };
@@ -621,8 +625,8 @@ START_TEST(the_recorded_network_agrees)
 }
 END_TEST
 
-/* With a sink of 3 frames and chunks of 4, the window keeps a part of the first chunk. No shot is
- * pinned. */
+/* With a sink of 3 frames and chunks of 4 frames, the cache keeps only three frames of the first
+ * chunk. No recorded case pins the first frames of a later shot. */
 START_TEST(a_sink_of_part_of_a_chunk)
 {
     static const char *const parts[] = { "plain.latents",        "plain.cache_k_last",
@@ -663,7 +667,8 @@ END_TEST
 /* ---- a first frame ------------------------------------------------------------------------- */
 
 /* The memory of the encoder's frames is predicted to the byte. At Wan's own size the prediction
- * follows from the layers' shapes: weights of 640 x 640 x 27, and frames of 352 x 640 x 160. */
+ * follows from the layers' shapes: weights of 640 x 640 x 27, and four frames of 352 x 640 x
+ * 160. */
 START_TEST(memory_of_the_encoder)
 {
     struct kvr_vae_encoder_cost cost;
@@ -748,7 +753,7 @@ int main(void)
     tcase_add_loop_test(tc, broken_adapters_say_what_is_wrong, 0, sizeof broken / sizeof *broken);
     tcase_add_test(tc, an_adapter_is_part_of_the_hash);
     tcase_add_test(tc, a_first_frame_is_kept);
-    /* on the emulated device only the small folder */
+    /* index 3 is left out: the second folder is too slow for the emulated device */
     tcase_add_loop_test(tc, the_recorded_network_agrees, 0, 3);
     tcase_add_test(tc, memory_of_the_encoder);
     tcase_add_loop_test(tc, a_sink_of_part_of_a_chunk, 0, 2);
