@@ -27,9 +27,10 @@ static const struct kvr_check_entry *find(const struct kvr_check_report *r, cons
     return NULL;
 }
 
-/* The tolerances, 1e-5 and 1e-4, are stated in the fixture. They are twenty times the rounding of
- * float32 against float64. They are below 7e-5, the effect of the smallest mistake that the
- * fixture's authors considered. */
+/* The fixture's README states the tolerances: relative L2 error 1e-5, absolute error 1e-4. A
+ * correct float32 network has a relative L2 error of at most 5e-7 against float64. The subtlest bug
+ * that the fixture's authors tried, erf GELU instead of tanh GELU, changes the final latents by a
+ * relative L2 of 7e-5. */
 START_TEST(every_tensor_agrees)
 {
     struct kvr_check_report r;
@@ -76,7 +77,8 @@ START_TEST(every_recorded_result_is_compared)
 }
 END_TEST
 
-/* The comparison also passes with weights from a .pt file of torch, under other tensor names. */
+/* The comparison also passes if the weights come from a checkpoint written by torch, a .pt file in
+ * which the tensors have other names. */
 START_TEST(a_torch_checkpoint_agrees)
 {
     static const char real[] = "../shared/fixtures/real/pt";
@@ -205,7 +207,8 @@ static void damage(const struct folder *d, const char *file, const char *tensor,
 
 static const struct {
     struct kvr_check_how how;
-    /* whether rollouts are compared, too; on an emulated device they take most of a minute */
+    /* whether complete rollouts are compared, in addition to single forward passes; on an emulated
+     * device rollouts take most of a minute */
     bool whole;
 } elsewhere[] = {
     { { "cpu", KVR_BF16 }, true },
@@ -234,7 +237,9 @@ START_TEST(every_tensor_agrees_elsewhere)
         ck_assert_msg(r.entries[i].status == KVR_CHECK_OK, "%s: relative L2 %g %s",
                       r.entries[i].name, r.entries[i].rel_l2, r.entries[i].note);
     ck_assert(r.ok);
-    /* latents are within the fixture's tolerances, and in BF16 they differ from those of F32 */
+    /* With F32 arithmetic, latents must be within the fixture's tolerance. With BF16 arithmetic,
+     * they must also differ from the recorded F32 latents by more than 1e-3, or BF16 was not
+     * used. */
     for (size_t i = 0; i < 4; i++) {
         const struct kvr_check_entry *e = find(&r, latents[i]);
 
@@ -256,7 +261,8 @@ START_TEST(every_tensor_agrees_elsewhere)
 }
 END_TEST
 
-/* In BF16, too, the comparison detects damage. */
+/* The comparison with BF16 arithmetic has wider tolerances, but still detects one damaged
+ * weight. */
 START_TEST(bf16_notices_damage)
 {
     const struct kvr_check_how how = { .compute = KVR_BF16 };
@@ -293,10 +299,10 @@ static const char *const damaged_weights[] = {
     "head.head.bias",
 };
 
-/* Overwrites the top byte of one weight, its sign and most of its exponent. */
+/* Overwrites the most significant byte of one F32 weight: the sign and seven exponent bits. */
 START_TEST(one_wrong_weight_byte_is_noticed)
 {
-    /* this byte makes a weight 2.0 or more; weights are below about 1 */
+    /* with this byte the weight becomes at least 2.0; undamaged weights are below about 1 */
     const unsigned char wrong = 0x40;
     const char *tensor = damaged_weights[_i];
     const struct kvr_check_entry *e;
@@ -338,8 +344,8 @@ START_TEST(nan_never_agrees)
 }
 END_TEST
 
-/* A folder without a decoder or encoder: their comparison is reported as absent, neither passed nor
- * failed. */
+/* If a folder has reference outputs of the video decoder or the text encoder but not its weights,
+ * the report marks the comparison as not built, neither passed nor failed. */
 START_TEST(absent_parts_are_not_claimed)
 {
     static const char *const files[] = { "vae_golden.safetensors", "umt5_golden.safetensors" };
@@ -364,14 +370,14 @@ START_TEST(absent_parts_are_not_claimed)
         unlink(path);
     }
     kvr_check_conclude(&r);
-    ck_assert(!r.ok); /* nothing was compared */
+    ck_assert(!r.ok); /* a report without any comparison must not pass */
     kvr_check_report_free(&r);
     folder_remove(&d);
 }
 END_TEST
 
-/* Decoder and encoder of an ordinary folder, in float32 compared with float64: the error is at most
- * 1.1e-6. */
+/* The video decoder and the text encoder agree with the outputs recorded in a complete model
+ * folder. A correct float32 decoder has a relative L2 error of at most 1.1e-6 against float64. */
 START_TEST(decoder_and_encoder_agree)
 {
     static const char *const results[] = { "a.raw", "b.raw",    "a.f1.up14",       "a.video_u8",

@@ -7,16 +7,16 @@
  *     LD_PRELOAD=... FAULT_WITHIN=kvr_scheme_open FAULT_NTH=2 kvreel list methods
  *         fails allocation 2 among those of this function and its callees
  *
- * FILE gets one line for each place in the code: the number of the first allocation there. The last
- * line is the number of all allocations. A place is identified by the program's own functions on
- * the stack and the three innermost functions. SQLite, for instance, makes a hundred thousand
- * allocations at a thousand places.
+ * Allocations with the same call stack count as one call site. FILE gets one line per call site,
+ * the number of its first allocation, and a last line with the number of all allocations. Of a
+ * stack, only the three innermost return addresses and those inside the program's own code are
+ * compared. SQLite, for instance, makes a hundred thousand allocations at a thousand call sites.
  *
  * Counting starts at main(), which leaves out the loader and the constructors of libraries. A
- * forked process continues its parent's count, and appends its places to FILE when it calls
+ * forked process inherits its parent's count and call sites, and appends them to FILE when it calls
  * _exit(). Only kvreel processes are counted, not other programs that they start (gnuplot,
- * metrics). With FAULT_IN=worker only `kvreel worker` processes are counted, otherwise only the
- * others. */
+ * metrics). With FAULT_IN=worker only `kvreel worker` processes are counted, without it only the
+ * other kvreel processes. */
 #include <errno.h>
 #include <execinfo.h>
 #include <link.h>
@@ -32,12 +32,13 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-/* glibc's own functions. Looking up the replaced ones with dlsym() would itself allocate. */
+/* glibc's own functions. The functions below call these directly, because looking up the replaced
+ * malloc() with dlsym() would itself allocate. */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t alignment, size_t n);
-/* Functions replaced here that no included header declares. */
+/* This file also defines the following functions, which no included header declares. */
 void *memalign(size_t alignment, size_t n);
 int __libc_start_main(int (*start)(int, char **, char **), int argc, char **argv,
                       void (*init)(void), void (*fini)(void), void (*unload)(void), void *stack);
@@ -64,7 +65,7 @@ static int first_object(struct dl_phdr_info *info, size_t size, void *unused)
             text_start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
             text_end = text_start + info->dlpi_phdr[i].p_memsz;
         }
-    return 1; /* the program is the first object */
+    return 1; /* stop: the program itself is the first object that dl_iterate_phdr() reports */
 }
 
 static void remember(long n)
@@ -163,7 +164,7 @@ static bool fails(void)
     if (!atomic_load_explicit(&counting, memory_order_relaxed))
         return false;
     if (!looking && atomic_load(&n_asked) >= fail_at)
-        return false; /* after the failure no stack is needed */
+        return false; /* the one failure has happened; skip the costly backtrace */
     if (within_end && !is_within())
         return false;
     n = atomic_fetch_add(&n_asked, 1) + 1;
@@ -218,8 +219,8 @@ void *aligned_alloc(size_t alignment, size_t n)
     return memalign(alignment, n);
 }
 
-/* Returns whether this is a small allocation of oneDNN, which never fails here.
- * harness/core/onednn_guard.cc checks for sufficient memory beforehand. */
+/* Returns whether this is an allocation of at most 32 KiB by oneDNN. Such allocations never fail
+ * here, because harness/core/onednn_guard.cc checks for sufficient memory beforehand. */
 static bool has_room(const void *caller, size_t n)
 {
     enum { SMALL = 32 * 1024 };
@@ -244,7 +245,7 @@ static void tell(void)
     FILE *f;
 
     atomic_store(&counting, false);
-    /* Appended to the lines of the child processes. */
+    /* append, because child processes write to the same file */
     f = fopen(getenv("FAULT_PLACES"), "a");
     if (f) {
         for (long i = 0; i < n_places; i++)
@@ -262,9 +263,9 @@ void _exit(int status)
     abort(); /* not reached */
 }
 
-/* Does not count while FFmpeg's libraries are loaded. They load about fifty other libraries,
- * whose constructors (GLib's, C++'s) end the process if they get no memory. This program cannot
- * prevent that. */
+/* Allocations are not counted while dlopen() loads one of FFmpeg's libraries. They load about fifty
+ * other libraries, whose constructors (GLib's, C++'s) end the process if they get no memory. kvreel
+ * cannot prevent that. */
 void *dlopen(const char *name, int flags)
 {
     const bool was = atomic_load(&counting);
@@ -288,8 +289,8 @@ void *dlopen(const char *name, int flags)
     return handle;
 }
 
-/* Returns whether this process runs the program that was started first, or a worker of it.
- * Compares the executable files. */
+/* Returns whether this process runs the same executable file as the process that was started first.
+ * Workers of kvreel do; gnuplot does not. */
 static bool is_the_program(void)
 {
     char is[64];
@@ -318,7 +319,8 @@ static int counted_main(int argc, char **argv, char **env)
         if (getenv("FAULT_WITHIN"))
             look_within(getenv("FAULT_WITHIN"));
         dl_iterate_phdr(first_object, NULL);
-        /* The first call of backtrace() loads a library, which allocates. */
+        /* The first call of backtrace() loads a library, which allocates. It happens here, before
+         * allocations are counted. */
         backtrace(callers, 2);
         if (looking)
             atexit(tell);

@@ -1,6 +1,6 @@
-/* test_crop.c - the crop in Matroska and MP4 headers. The requested track's crop is found wherever
- * the tracks are, and a cut header is refused. Also the frames and their pixel aspect ratio after
- * cropping. */
+/* test_crop.c - reads the crop of a video track from Matroska and MP4 headers, and applies a crop
+ * to frames and pixel aspect ratio. The crop is found wherever the header stores the track, and a
+ * truncated header is refused. */
 #include <check.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -68,7 +68,8 @@ START_TEST(cut_headers_are_refused)
     ck_assert_ptr_nonnull(bytes);
     for (size_t cut = 1; cut < n; cut++)
         if (read_bytes(&c, bytes, cut, reads[_i].nth) == KVR_OK)
-            /* A cut header may be accepted only if it still has the whole requested track. */
+            /* A truncated header may be accepted only if it still contains the complete entry of
+             * the requested track. */
             ck_assert_mem_eq(&c, &reads[_i].want, sizeof c);
     ck_assert_int_eq(read_bytes(&c, bytes, n - 8, 1), KVR_EFORMAT);
     ck_assert_int_eq(c.top, 0);
@@ -76,8 +77,8 @@ START_TEST(cut_headers_are_refused)
 }
 END_TEST
 
-/* An MP4 with an audio track before two video tracks. The whole file gives each track's clean
- * aperture, a cut file gives none. */
+/* An MP4 with an audio track before two video tracks. From the complete file, each track's clean
+ * aperture (the visible part of a frame) is read. From a truncated file none is read. */
 START_TEST(apertures_are_read)
 {
     static const struct kvr_crop want[] = { { 4, 4, 2, 2, 0, 0, 4 },
@@ -104,7 +105,7 @@ END_TEST
 
 static const struct apply_case {
     struct kvr_crop crop;
-    /* size and first pixel of the result; the 6x4 pixels are numbered row by row */
+    /* size of the cropped frame, and index of its first pixel in the 6x4 input (row-major) */
     int width, height, first;
     struct kvr_ratio pixel;
     enum kvr_status st;
@@ -114,9 +115,9 @@ static const struct apply_case {
     { { 0, 1, 2, 0, 0, 0, 0 }, 4, 3, 2, { 1, 1 }, KVR_OK },
     { { 1, 2, 2, 3, 7, 2, 0 }, 1, 1, 8, { 7, 2 }, KVR_OK },
     { { 0, 0, 0, 3, 6, 4, 3 }, 3, 4, 0, { 2, 1 }, KVR_OK },
-    { { 2, 0, 0, 0, 6, 4, 4 }, 6, 2, 12, { 3, 2 }, KVR_OK }, /* an unknown unit */
+    { { 2, 0, 0, 0, 6, 4, 4 }, 6, 2, 12, { 3, 2 }, KVR_OK }, /* the display unit is unknown */
     { { 1, 0, 0, 0, INT_MAX, 1, 0 }, 6, 3, 6, { INT_MAX, 2 }, KVR_OK },
-    /* the ratio would be 4 INT_MAX and is limited to INT_MAX */
+    /* the pixel aspect ratio would be 4 * INT_MAX and is limited to INT_MAX */
     { { 0, 0, 0, 5, INT_MAX, 1, 0 }, 1, 4, 0, { INT_MAX, 1 }, KVR_OK },
     { { 2, 2, 0, 0, 0, 0, 0 }, 6, 4, 0, { 3, 2 }, KVR_EFORMAT },
     { { 0, 0, INT_MAX, INT_MAX, 0, 0, 0 }, 6, 4, 0, { 3, 2 }, KVR_EFORMAT },

@@ -1,5 +1,5 @@
-/* test_media.c - round trips: raw frames and PNG are exact, H.264 is close. Errors name files that
- * are missing, truncated or in the wrong place. */
+/* test_media.c - round trips: raw frames and PNG are exact, H.264 is close. Errors name the file
+ * that is missing or truncated or cannot be created. */
 #include <check.h>
 #include <math.h>
 #include <stdbool.h>
@@ -54,7 +54,7 @@ int fsync(int fd)
 #if defined(__GLIBC__) && !defined(OTHERS_ALLOCATE)
 #define GUARDED
 enum { ROOM = 64, PAGE = 4096, MOST = 64 * PAGE };
-static size_t guarded; /* size of that allocation in bytes; 0: none */
+static size_t guarded; /* smallest size in bytes of the allocation to guard; 0: guard none */
 static uint8_t *guarded_at, *guarded_pages;
 
 void *__libc_malloc(size_t n);
@@ -89,8 +89,8 @@ static const char *in_dir(char *buf, size_t n, const char *name)
     return buf;
 }
 
-/* A disc that moves one pixel per frame over a slow ramp whose green rises by two levels per
- * frame. */
+/* Draws a disc that moves one pixel per frame over a gradient. The green level is the same in a
+ * whole frame and rises by two per frame, so it identifies the frame. */
 static struct kvr_video disc(int n, int height, int width)
 {
     struct kvr_video v = { .fps = 16 };
@@ -135,7 +135,7 @@ START_TEST(raw_frames_round_trip)
     ck_assert(memcmp(back.pixels, v.pixels, 5 * 9 * 13 * 3) == 0);
     kvr_video_free(&back);
 
-    /* One byte short. */
+    /* The file is truncated by one byte. */
     ck_assert_int_eq(truncate(path, size_of(path) - 1), 0);
     ck_assert_int_eq(kvr_video_read(&back, path), KVR_EFORMAT);
     ck_assert_msg(strstr(kvr_error(), path) != NULL, "%s", kvr_error());
@@ -181,9 +181,9 @@ START_TEST(mp4_round_trip)
     struct kvr_video v = disc(mc->n, mc->height, mc->width), back;
     char path[128];
     size_t w = (size_t)mc->width, h = (size_t)mc->height, s = (size_t)mc->scale;
-    /* H.264 stores one chroma value per 2x2 pixels, which blurs the disc's edge unless the picture
-     * is enlarged. The measured error is 4 to 9 of 255 levels below scale 3, and 1 from scale 3.
-     * Swapping red and blue gives 40. */
+    /* H.264 stores one chroma value per 2x2 pixels, so the disc's edge blurs unless the writer
+     * enlarges the frame. The measured RMS error is 4 to 9 levels of 255 at scales 1 and 2, and 1
+     * level from scale 3. With red and blue swapped it would be 40. */
     double tol = mc->scale < 3 ? 12.0 : 4.0;
 
     in_dir(path, sizeof path, "a.mp4");
@@ -210,7 +210,7 @@ START_TEST(mp4_round_trip)
         }
         rmse = sqrt(sse / (3.0 * (double)(w * h)));
         ck_assert_msg(rmse <= tol, "frame %zu: rmse %g", t, rmse);
-        /* The preceding or following frame would be off by 2. */
+        /* The mean green level of a neighbouring frame would differ by 2. */
         ck_assert_msg(fabs(green) <= 1.0, "frame %zu: green off by %g", t, green);
     }
     kvr_video_free(&back);
@@ -246,8 +246,8 @@ START_TEST(mp4_is_deterministic)
 }
 END_TEST
 
-/* The file is synced to the disk before it gets its final name. A link with the name of a temporary
- * file is not followed. */
+/* The file is synced to the disk before it gets its final name. If a symbolic link has the
+ * temporary file's name, the writer must not follow it and overwrite another file. */
 START_TEST(mp4_is_whole_and_its_own)
 {
     struct kvr_video v = disc(3, 8, 8);
@@ -306,7 +306,7 @@ START_TEST(mp4_on_a_full_disk)
     char path[128];
 
     in_dir(path, sizeof path, "full.mp4");
-    /* a private /dev/full, which only root can create */
+    /* a device node like /dev/full, on which every write fails; only root can create it */
     if (mknod(path, S_IFCHR | 0600, makedev(1, 7)) == 0) {
         ck_assert_int_eq(kvr_mp4_write(path, &v.frames, 16, 1), KVR_EFULL);
         ck_assert_msg(strstr(kvr_error(), path) != NULL, "%s", kvr_error());
@@ -380,7 +380,8 @@ START_TEST(arguments_out_of_bounds_are_refused)
 }
 END_TEST
 
-/* Is the h x w picture `part` at (y, x) of `sheet`, each pixel `scale` times? */
+/* Returns whether `sheet` shows the h x w picture `part`, enlarged by `scale`, at row y0 and column
+ * x0. */
 static int shows(const struct kvr_frames *sheet, int y0, int x0, const uint8_t *part, int h, int w,
                  int scale)
 {

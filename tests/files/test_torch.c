@@ -2,8 +2,8 @@
  * do no harm.
  *
  * tools/fixtures/make-pt-fixtures.py writes tests/fixtures/pt. If the folder
- * ../shared/fixtures/real exists, it has files written by torch itself and many more forged
- * ones. */
+ * ../shared/fixtures/real exists, the test also reads its files: checkpoints that torch wrote, and
+ * many hostile ones. */
 #include <jansson.h>
 #include <string.h>
 #include <time.h>
@@ -16,7 +16,8 @@
 
 static const char ours[] = "tests/fixtures/pt", real[] = "../shared/fixtures/real";
 
-/* No message may contain "payload", the marker that hostile files would print or run. */
+/* Hostile files contain the shell command `echo kvreel-test-payload-ran`. No error message may
+ * quote it or be longer than 599 bytes. */
 static void check_quiet(const char *file)
 {
     ck_assert_msg(!strstr(kvr_error(), "payload"), "%s: %s", file, kvr_error());
@@ -136,8 +137,9 @@ static enum kvr_status read_all(const unsigned char *bytes, size_t n)
     return st;
 }
 
-/* Many tensors may share one long key, which the file stores once but the list stores for each
- * tensor. The list limits their total length. */
+/* Tensor names join the keys of nested dictionaries. A file may store one long outer key for many
+ * tensors, but the list of weights stores the full name of each. The list therefore limits the
+ * total length of all names. */
 START_TEST(names_are_bounded)
 {
     struct kvr_weight_list l = { .where = "list", .file_bytes = 1 << 20 };
@@ -198,7 +200,7 @@ START_TEST(any_bit_flipped)
 }
 END_TEST
 
-/* --- Files of torch, and forged ones --------------------------------------------------------- */
+/* --- files that torch wrote, and hostile files ----------------------------------------------- */
 
 static json_t *expected(const char *name)
 {

@@ -1,5 +1,5 @@
-/* fuzz_answer.c - any answer of a worker becomes a database row, of a complete cell or of a failed
- * one. */
+/* fuzz_answer.c - stores any text as the answer of a worker. The database row has the outcome OK or
+ * the reason of the failure; otherwise storing fails with a message. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
@@ -8,7 +8,8 @@
 #include "tests/fuzz/fuzz_text.h"
 #include "tests/rows.h"
 
-/* A database in memory with one session; every EACH inputs a new one replaces it. */
+/* Returns an in-memory database with one session. A new database replaces it after every EACH
+ * inputs, so that it stays small. */
 static struct kvr_store *open_store(void)
 {
     enum { EACH = 500 };

@@ -1,5 +1,6 @@
-/* fuzz_crop.c - any bytes as a Matroska or MP4 header are refused with a message or give a crop.
- * The crop either leaves at least one pixel or is refused. */
+/* fuzz_crop.c - any bytes as a Matroska or MP4 header are refused with a message, or a crop is read
+ * from them. Applying this crop to frames either leaves at least one pixel or fails and leaves the
+ * frames unchanged. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,7 +1,5 @@
 /* fuzz_gguf.c - any bytes as a GGUF file are refused with a message, or every tensor and the
- * metadata can be read.
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, seed
- * tests/fixtures/gguf/blocks.gguf. */
+ * metadata can be read. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

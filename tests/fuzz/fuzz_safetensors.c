@@ -1,6 +1,5 @@
-/* fuzz_safetensors.c - any bytes as a safetensors file are refused with a message, or give tensors
- * whose data lies inside the bytes.
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined. */
+/* fuzz_safetensors.c - any bytes as a safetensors file are refused with a message, or every
+ * tensor's data lies within these bytes. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
-/* fuzz_spec.c - any text as a method's spec and settings is refused with a message, or gives a
- * scheme. The scheme's options are within bounds and can be listed. The first line is the spec,
- * each other line NAME=VALUE. */
+/* fuzz_spec.c - any text as a method's spec and settings is refused with a message, or opens a
+ * method whose options are within their bounds and can be listed. The first line of the input is
+ * the spec; each later line is a setting NAME=VALUE. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

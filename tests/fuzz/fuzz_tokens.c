@@ -1,5 +1,6 @@
-/* fuzz_tokens.c - any text is cleaned, or refused if it is not UTF-8. The cleaned text is UTF-8,
- * and its tokens belong to the vocabulary. Run from the repository's root. */
+/* fuzz_tokens.c - any text is cleaned as a prompt (HTML entities, Unicode, blanks), or refused with
+ * a message. The cleaned text is UTF-8, and the text's tokens belong to the vocabulary. Run from
+ * the repository's root. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

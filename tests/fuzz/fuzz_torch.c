@@ -1,6 +1,5 @@
 /* fuzz_torch.c - any bytes as a .pt file are refused with a message, or every tensor can be read.
- * Bytes that are no zip archive are also tried as a bare pickle.
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, seeds in tests/fixtures/pt. */
+ * The same bytes are also read as a bare pickle. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

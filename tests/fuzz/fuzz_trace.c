@@ -1,6 +1,6 @@
-/* fuzz_trace.c - any bytes as the index of an attention trace are refused with a message, or give
- * an index within the documented bounds. Any bytes as the file of one attention call are refused,
- * or all its values can be read. */
+/* fuzz_trace.c - any bytes as the index of an attention trace are refused with a message, or the
+ * index that is read from them obeys the limits of the trace format. Any bytes as the file of one
+ * attention call are refused, or all its values can be read. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* fuzz_vbench.c - any bytes as a VBench result file either store scores for the matching video, or
- * are refused with a message and an empty result. */
+/* fuzz_vbench.c - any bytes as a VBench result file are refused with a message and an empty result,
+ * or are read. If an entry of the file names the stored video, its scores go to the database. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
@@ -8,7 +8,8 @@
 #include "tests/fuzz/fuzz_text.h"
 #include "tests/rows.h"
 
-/* A database in memory with one session and one cell; every EACH inputs a new one replaces it. */
+/* Returns an in-memory database with one session and one cell, which has a video. A new database
+ * replaces it after every EACH inputs, so that it stays small. */
 static struct kvr_store *open_store(void)
 {
     enum { EACH = 500 };

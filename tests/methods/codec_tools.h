@@ -172,7 +172,7 @@ static inline float *floats(size_t n)
     return p;
 }
 
-/* A block that was encoded for a given position in the rollout (struct kvr_place), and its decoded
+/* An encoded block at a given position in the rollout (struct kvr_place), and its decoded
  * values. */
 struct placed {
     struct kvr_codec *codec;
@@ -212,9 +212,9 @@ static inline double squared_error(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* Encodes x as keys with the codec that `text` describes, and decodes the result to y. Returns the
- * number of entries that the codec's first stage stores, such as outliers, if that number depends
- * on the data, otherwise 0. */
+/* Encodes x as keys with the codec that `text` describes, and decodes the result to y. Returns
+ * kvr_stage_data.n_entries of the codec's first stage, for example the number of outliers. It is 0
+ * if the size of the stage's output does not depend on the data. */
 static inline int64_t there_and_back(const char *text, const struct kvr_block_shape *shape,
                                      const float *x, float *y)
 {
@@ -275,7 +275,7 @@ static inline int n_stage_pipelines(void)
     return n;
 }
 
-/* If the codec's group size does not fit heads of 32 channels, sets it to 32. */
+/* If the codec rejects heads of 32 channels, sets its group size to 32. */
 static inline void fit_groups(struct kvr_codec *c)
 {
     int n;

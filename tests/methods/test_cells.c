@@ -8,15 +8,15 @@
 
 enum { MOST = 32 };
 
-/* The first `given` elements of a token with n channels (the others are 0), their codes, and
- * their decoded values. */
+/* Worked examples. A token has n channels: the `given` elements in x, then zeros. `code` and `back`
+ * are the expected codes and decoded values of these `given` elements. */
 static const struct {
     const char *text;
     int n, given;
     float x[8];
-    int code[8]; /* as stored, without a sign; -1: not compared */
+    int code[8]; /* unsigned, as stored */
     float back[8];
-    float tol; /* relative tolerance of the decoded values, from the number of digits given */
+    float tol; /* relative tolerance of `back`, which follows from its number of digits */
 } examples[] = {
     { "ints(bits=8,by=inverse,least=1e-6)",
       4,
@@ -98,7 +98,8 @@ static const struct {
       { 6, 5, 3 + 8, 1 },
       { 3, 2.25f, -1.125f, .375f },
       0 },
-    /* With pick=floor the scale is 2^(2 - 2) and 7 saturates at 6. With pick=ceil it is 2^1. */
+    /* With pick=floor the scale is 2^0, and 7 saturates at 6. With pick=ceil (the next case) the
+     * scale is 2^1. */
     { "floats(format=e2m1,group=32,scale=e8m0,pick=floor)",
       32,
       2,
@@ -114,7 +115,8 @@ static const struct {
       { 64 + 128, -64 + 128 },
       { 128, -128 },
       0 },
-    /* With clip=0.75 the grid covers .75 of the range, so 4 is clipped to 3. */
+    /* With clip=0.75 the largest level is 0.75 times the largest magnitude, so 4 is clipped to
+     * 3. */
     { "ints(bits=2,clip=0.75)", 8, 2, { 4, -1 }, { 3, 2 }, { 3, 0 }, 0 },
     { "ints(bits=2,quantile=0.5)",
       8,
@@ -170,7 +172,8 @@ static const struct {
                 { "e2m1", 8, 0.5, 6 } };
 
 /* Each value of a format is encoded exactly. Midpoints round to the even code, and values beyond
- * the range saturate. Each group contains the largest value, so that its scale is 1. */
+ * the range saturate. Each group contains the format's largest value, so that the group's scale is
+ * 1. */
 START_TEST(small_floats)
 {
     const int n = formats[_i].n;
@@ -220,8 +223,9 @@ START_TEST(small_floats)
 }
 END_TEST
 
-/* Distortion of a quantizer with these levels for the normal distribution. It is integrated over
- * +-10 sigma in steps of 1/5000, with an error far below the digits given. */
+/* Returns the mean squared error of rounding a standard normal variable to the nearest of n levels.
+ * The integral over -10 .. 10 has steps of 1/5000, so its relative error is far below the tolerance
+ * of 1e-4. */
 static double distortion(const float *level, int n)
 {
     double sum = 0;
@@ -237,9 +241,9 @@ static double distortion(const float *level, int n)
     return sum / 5000 / sqrt(2 * acos(-1));
 }
 
-/* The published distortions for 1 to 4 bits are .363, .117, .030 and .009. With heads of 128
- * channels they are slightly smaller: coordinates on a sphere have lighter tails, with a fourth
- * moment of 3 D / (D + 2). */
+/* The published distortions for 1 to 4 bits are .363, .117, .030 and .009. With heads of D = 128
+ * channels they are slightly smaller. The coordinates of a random unit vector have lighter tails
+ * than a normal variable: their kurtosis is 3 D / (D + 2) instead of 3. */
 START_TEST(distortions_of_gauss)
 {
     static const double want[] = { 0.36338, 0.11748, 0.034548, 0.0095010 };
@@ -264,7 +268,7 @@ START_TEST(distortions_of_gauss)
     }
     ck_assert_msg(error / size <= want[bits - 1] && error / size >= 0.96 * want[bits - 1],
                   "%s: %g, in the limit %g", text, error / size, want[bits - 1]);
-    /* Decodes each code with a scale of 1 to read the levels. */
+    /* Decodes each code with a scale of 1, which gives the level of the code. */
     ((kvr_f16 *)p.stage[0].meta.p)[0] = 0x3c00;
     for (int t = 0; t < 1 << bits; t++) {
         uint8_t codes[8 * 16];
@@ -352,8 +356,9 @@ static const struct {
     { "JENSEN_INT2", 2.75 },
 };
 
-/* 21 latent frames of Wan 1.3B take 6,038,323,200 bytes in BF16. A scale per block, or a
- * relative scale, adds one FP32 number for each of 60 tensors. */
+/* 21 latent frames of Wan 1.3B take 6,038,323,200 bytes in BF16. With one scale per block, or with
+ * group scales relative to a block's scale, each block stores one more FP32 number. There are 60
+ * blocks: keys and values of 30 layers. */
 START_TEST(sizes_are_the_published)
 {
     const struct kvr_block_shape s = { 21 * 1560, 12, 128 };
@@ -370,9 +375,10 @@ START_TEST(sizes_are_the_published)
 }
 END_TEST
 
-/* If scales are rounded up to E4M3, no element is clipped: each is within half a scale. The
- * scale is at most 1/8 above the exact one. If scales are rounded to nearest, some elements are
- * clipped. x / s and q s round in FP32, by 2^-22 of the largest code. */
+/* If scales are rounded up to E4M3, no element is clipped, so the error is at most half a scale.
+ * The rounded scale is at most 1/8 above the exact one. If scales are rounded to nearest, some
+ * elements are clipped. The tolerance includes the FP32 rounding of x / s and q * s, 127 x 2^-22
+ * scales. */
 START_TEST(scales_rounded_up_clip_nothing)
 {
     static const char *const text[] = { "ints(group=32,scale=e4m3up)",

@@ -1,4 +1,5 @@
-/* test_codec.c - codec pipelines: text form, bytes, and invariants of all of them. */
+/* test_codec.c - codec pipelines: canonical text, stored bytes, and properties that every pipeline
+ * must have. */
 #include "tests/methods/codec_tools.h"
 
 #include <omp.h>
@@ -33,7 +34,8 @@ enum { N_CHOSEN = sizeof pipelines / sizeof *pipelines };
 /* The pipelines above, plus the valid pipelines of every registered stage. */
 static int n_pipelines;
 
-/* Opens the pipeline and reading that the index of a loop test stands for. */
+/* Opens the codec of loop index i: pipeline i % n_pipelines, in the intended or the study's
+ * version, with F32 or BF16 arithmetic. */
 static struct kvr_codec *codec_of(int i)
 {
     const int which = i % n_pipelines, reading = i / n_pipelines;
@@ -100,8 +102,8 @@ START_TEST(text_is_canonical)
 }
 END_TEST
 
-/* `raw` was formerly named `exact`. Specs may use either name. kvr_codec_first_text(), which
- * serves content keys, writes the former name. */
+/* `raw` was formerly named `exact`. Specs may use either name. kvr_codec_first_text() writes the
+ * former name, because the hashes that identify stored results include it. */
 START_TEST(a_former_name_is_the_same_stage)
 {
     static const struct {
@@ -308,8 +310,8 @@ START_TEST(threads_change_nothing)
 }
 END_TEST
 
-/* Encoding BF16 values gives the same bytes with any number of threads, also for a single grid,
- * which encodes tile by tile. */
+/* Encoding BF16 values with three threads gives the same bytes as encoding the same values in F32
+ * with one thread. Pipelines of one grid must agree, too, although they encode tile by tile. */
 START_TEST(bf16_and_threads_change_nothing)
 {
     const struct kvr_block_shape s = { 1100, 4, 64 };
@@ -344,11 +346,13 @@ START_TEST(bf16_and_threads_change_nothing)
 }
 END_TEST
 
-/* A codec that declares itself idempotent is so over five rounds. sym(bits=4) in F32 declares
- * it. */
+/* Encodes and decodes a block five times. If a codec declares itself idempotent, the values must
+ * not change after the first time. sym(bits=4) with F32 arithmetic must declare itself
+ * idempotent. */
 START_TEST(idempotent_as_declared)
 {
-    /* FILL_HUGE is left out: the study's INT2 step is infinite there. */
+    /* FILL_HUGE is omitted, because the study's 2-bit scale is infinite in FP16 for such large
+     * values. */
     const enum fill fills[] = { FILL_NORMAL, FILL_OUTLIER_CHANNEL, FILL_OFFSET, FILL_ZERO,
                                 FILL_CONSTANT };
     const struct kvr_block_shape *s = &shapes[4];
@@ -421,9 +425,10 @@ static float step_of(const struct kvr_coding_noise *s, size_t e, size_t channels
     return kvr_f16_to_f32(s->scale[e / channels]);
 }
 
-/* In the intended reading nothing is clipped. In the codec's space each element is within half a
- * step, plus four F32 roundings of its size. Some elements come near half a step, which shows
- * that the reported steps are right. Exactly stored elements are within FP16's 2^-11. */
+/* In the intended version nothing is clipped. The error, in the codec's rotated space, is therefore
+ * at most half a reported step plus four F32 roundings of the element. At least one error must
+ * reach 0.4 steps, or the reported steps are too large. Outliers are stored in FP16, with a
+ * relative error of at most 2^-11. */
 START_TEST(steps_bound_the_error)
 {
     const struct kvr_block_shape *s = &shapes[4];
@@ -466,7 +471,8 @@ START_TEST(steps_bound_the_error)
     if (held_elsewhere)
         ck_assert(steps.exact == NULL && steps.n_exact == 0);
     else if (known) {
-        /* Entries of an entropy stage are bytes, so only entries of EXACT stages count. */
+        /* n_entries counts outliers only in stages of the kind EXACT; in an entropy coder it counts
+         * bytes. */
         for (int i = 0; i < c->n_stages; i++)
             if (c->stage[i].stage->kind == KVR_STAGE_EXACT)
                 k -= p.stage[i].n_entries;
@@ -577,7 +583,8 @@ START_TEST(only_the_ternary_grid_says_so)
 }
 END_TEST
 
-/* The study's byte count: N blocks of 16 tokens, with P(m, b) = ceil(m b / 8) bytes for m codes. */
+/* The study pads a block to a multiple of 16 tokens. Returns the study's size in bytes of m codes
+ * of b bits: ceil(m b / 8). */
 static size_t packed_bits(size_t m, int b)
 {
     return (m * (size_t)b + 7) / 8;
@@ -622,7 +629,7 @@ START_TEST(bytes_are_the_studys)
             ck_assert_uint_eq(bytes_of(text, KVR_K, len, 1001), codes + 4 * blocks * ch + 6 * 1001);
         }
     }
-    /* The published totals for keys and values of 30 layers. */
+    /* The study's published total bytes for the keys and values of 30 layers. */
     ck_assert_uint_eq(60 * bytes_of("sym(bits=4)", KVR_K, 65520, 0), 3773952000u);
     ck_assert_uint_eq(60 * bytes_of("sym(bits=2)", KVR_K, 65520, 0), 2264371200u);
     ck_assert_uint_eq(30 * (bytes_of("asym(bits=4)", KVR_K, 65520, 0) +
@@ -661,7 +668,7 @@ int main(void)
     tcase_add_loop_test(tc, layouts_say_how_to_read, 0, 2 * n_pipelines);
     tcase_add_test(tc, only_the_ternary_grid_says_so);
     tcase_add_test(tc, bytes_are_the_studys);
-    /* Without forks, since OpenMP's threads do not survive them. */
+    /* Run tests in this process, since OpenMP's threads do not survive fork(). */
     srunner_set_fork_status(sr, CK_NOFORK);
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);

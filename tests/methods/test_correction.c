@@ -56,8 +56,8 @@ static void coded_free(struct coded *c)
     kvr_dev_close(&c->dev);
 }
 
-/* Returns the correction c of one key for one query. The query is already divided by sqrt(D) and
- * in the codec's space. */
+/* Returns the correction c of one key for one query. The query is already divided by sqrt(D), and
+ * rotated if the codec rotates keys. */
 static double correction_of(const struct kvr_correction *corr, const struct coded *c,
                             const float *q, int64_t key)
 {
@@ -114,8 +114,9 @@ static const char *const layouts[] = {
     "ints(bits=4,group=32,scale=e8m0)",
 };
 
-/* The formulas agree with the simulation within 2 %. 40,000 antithetic samples leave about 0.5 %
- * at the largest c here, 1.3, where Taylor itself is off by 0.3 %. */
+/* The formulas agree with the simulation within 2 %. The simulation of 40,000 antithetic pairs has
+ * a standard error of about 0.5 % at the largest correction tested, 1.3; there the Taylor formula
+ * is off by 0.3 %. */
 START_TEST(formula_is_what_uniform_errors_do)
 {
     const float scales[] = { 0.5f, 1, 2, 4 };
@@ -141,7 +142,8 @@ START_TEST(formula_is_what_uniform_errors_do)
                       exact, mc);
         /* a^2/6 is an upper bound of log(sinh a / a). */
         ck_assert(taylor >= exact * (1 - 1e-5));
-        /* Taking twice the step gives four times the correction, which must not pass. */
+        /* A formula with twice the quantization step, hence four times the correction, must fail
+         * the comparison. */
         ck_assert(!(fabs(4 * taylor / mc - 1) <= 0.02));
     }
     coded_free(&c);
@@ -151,7 +153,8 @@ START_TEST(formula_is_what_uniform_errors_do)
 }
 END_TEST
 
-/* `flat` is the mean of `taylor` over the keys. Its FP16 moments round by 2^-11 relative. */
+/* `flat` is the mean of `taylor` over the keys. Its moments are rounded to FP16, with a relative
+ * error of 2^-11. */
 START_TEST(flat_is_the_mean_of_taylor)
 {
     const struct kvr_correction *flat = kvr_correction_at(3), *taylor = kvr_correction_at(1);
@@ -173,9 +176,10 @@ START_TEST(flat_is_the_mean_of_taylor)
 }
 END_TEST
 
-/* 1560 Gaussian keys to encode, 400 exact ones, and queries. Scores have a standard deviation of
- * 2, and the encoded keys have about 0.8 of the attention mass. za and zc are the sums of
- * exponentials over both groups before encoding. */
+/* Gaussian keys and queries of one attention call. Of the keys, 1560 are encoded later, and 400
+ * (the current chunk) are not. Scores have a standard deviation of 2. Per query, za is the softmax
+ * sum over the 1560 keys before they are encoded, and zc the sum over the other 400. The 1560 keys
+ * have about 0.8 of the attention mass. */
 struct scene {
     float *x, *q;
     double za[QUERIES], zc[QUERIES];
@@ -190,7 +194,8 @@ static double dot(const float *a, const float *b)
     return s;
 }
 
-/* Returns the scene, which is drawn once for all codecs. */
+/* Returns the keys and queries, which are the same for all codecs. The first call generates
+ * them. */
 static const struct scene *the_scene(void)
 {
     static struct scene s;
@@ -274,7 +279,8 @@ static void mass_shifts(const struct kvr_codec *codec, const struct kvr_correcti
     free(back);
 }
 
-/* For every codec of every method in each of its readings, `energy` brings the shift below 0.01. */
+/* With the correction `energy`, the attention mass on the encoded keys must shift by at most 0.01,
+ * for every key codec of every version of every method. */
 START_TEST(energy_holds_for_every_registered_codec)
 {
     char seen[256][256], spec[128];
@@ -329,9 +335,9 @@ START_TEST(taylor_returns_stolen_mass)
 }
 END_TEST
 
-/* Scales stored in a stage's own type are reported as decoded: decoded values differ by whole
- * multiples of a scale. Sums of F32 products and a BF16 minimum have an error of 2^-20 of the
- * values. */
+/* kvr_squared_scales() must report scales that are stored as E4M3 with exactly the value that
+ * decoding uses. If it does, the decoded values of a group differ by integer multiples of the
+ * scale. The tolerance of 1e-5 covers the F32 rounding in the decoder. */
 START_TEST(scales_are_those_of_the_grid)
 {
     struct kvr_codec *codec;
@@ -396,8 +402,9 @@ START_TEST(misleading_plans_are_named)
     ck_assert_int_eq(kvr_scheme_open(&p, "KIVI_INT2+taylor", NULL, 0), KVR_OK);
     ck_assert_ptr_null(kvr_scheme_warning(p));
     kvr_scheme_close(&p);
-    /* taylor warns about three levels (QVG) and accepts its own paper's codec (JENSEN). It is
-     * refused where codes round towards 0 (INT8_PTH) or levels are uneven (TURBOQUANT). */
+    /* `taylor` warns about a grid of three levels (QVG_INT2). It accepts the codec of the paper
+     * that introduced the correction (JENSEN_INT2). It is refused if codes round towards 0
+     * (INT8_PTH@vllm) or if levels are not equidistant (TURBOQUANT_2BIT). */
     ck_assert_int_eq(kvr_scheme_open(&p, "QVG_INT2+taylor", NULL, 0), KVR_OK);
     ck_assert_ptr_nonnull(kvr_scheme_warning(p));
     kvr_scheme_close(&p);

@@ -1,13 +1,13 @@
-/* test_cube.c - means of cubes of neighbouring tokens: which tokens a cube has, stored bytes,
- * and the residual. */
+/* test_cube.c - the stage `cube`, which subtracts the mean of each cube of neighbouring tokens: the
+ * assignment of tokens to cubes, stored bytes, and the residual. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/cube/cube.h"
 #include "methods/method.h"
 #include "tests/suite.h"
 
-/* Two frames of 2 x 4 tokens in cubes of 2 frames x 1 row x 2 columns. Each cube has two
- * neighbours of a row, in both frames. */
+/* Two frames of 2 x 4 tokens in cubes of 2 frames x 1 row x 2 columns. A cube has two adjacent
+ * tokens of a row in the first frame, and the same two in the second. */
 START_TEST(worked_example)
 {
     static const struct kvr_place place = { .frame_tokens = 8, .whole = true };
@@ -20,7 +20,7 @@ START_TEST(worked_example)
     float x[16 * 8];
     struct placed t;
 
-    /* Values lie around the cube's mean, equally far above and below. */
+    /* In each cube, half of the values are 1.25 times its mean and half 0.75 times. */
     for (int i = 0; i < 16 * 8; i++)
         x[i] = cube[of[i / 8]].value * (i / 8 % 2 ? 0.75f : 1.25f);
     placed_open(&t, "cube(frames=2,rows=1,cols=2,row=4) | raw(type=f32)", &s, &place, x);
@@ -66,9 +66,9 @@ START_TEST(a_third_of_a_bit)
 }
 END_TEST
 
-/* Blocks, the largest cube allowed, and the size that the stage chooses so that cubes divide the
- * block. A size of 0 means runs of consecutive tokens, which are used for partial frames and for
- * blocks that lost tokens. */
+/* Test blocks: number of tokens, tokens per frame and per row, largest allowed cube (frames, rows,
+ * columns), and the expected cube. The stage chooses a cube that divides the block. An expected
+ * size of 0 means runs of consecutive tokens, for blocks with partial frames or evicted tokens. */
 static const struct {
     int n_tok, frame, row, most[3], size[3];
     bool lost;
@@ -80,8 +80,8 @@ static const struct {
     { 7, 16, 4, { 1, 2, 4 }, { 0 }, false },        { 17, 16, 4, { 64, 64, 64 }, { 0 }, false },
 };
 
-/* Returns a number for the cube of token i, made from its frame, row and column, each divided by
- * the cube's size. Without cubes, it is the index of a run of tokens. */
+/* Returns an identifier of the cube of token i, computed from its frame, row and column. If the
+ * block is divided into runs of tokens, returns the index of the run. */
 static int64_t cube_index_of(int64_t i, int which)
 {
     const int *most = blocks[which].most, *size = blocks[which].size;
@@ -92,8 +92,8 @@ static int64_t cube_index_of(int64_t i, int which)
     return (i / frame / size[0] * 1000 + i % frame / row / size[1]) * 1000 + i % row / size[2];
 }
 
-/* Each token belongs to the cube that cube_index_of() names. The stage stores the cube's mean,
- * rounded to the nearest E4M3 number, whose steps near x are at most |x| / 8. */
+/* Each token belongs to the cube that cube_index_of() identifies. The stage rounds the cube's mean
+ * to E4M3, with a relative error of at most 1/16. */
 START_TEST(every_token_has_its_cube)
 {
     const struct kvr_block_shape s = { blocks[_i].n_tok, 2, 8 };
@@ -157,8 +157,8 @@ START_TEST(every_token_has_its_cube)
 }
 END_TEST
 
-/* In a scene with little motion, neighbouring tokens are similar. Subtracting cube means lowers
- * the error of the same grid to a quarter or less. */
+/* In a video with little motion, neighbouring tokens are similar. With cube means subtracted, the
+ * squared error of the same grid must be at most a quarter. */
 START_TEST(neighbours_that_are_alike_cost_less)
 {
     enum { ROW = 8, FRAME = 64, W = 2 * 32 };

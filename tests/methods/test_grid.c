@@ -1,8 +1,9 @@
 /* test_grid.c - `sym` and `asym` against their definitions, one element at a time.
  *
- * The reference does not know the vectorized layout. It takes the elements of one group,
- * computes the scale, and decodes each element. Within a group, equal decoded values mean equal
- * codes. Decoded values must be bit-identical, because both sides round in the same order. */
+ * The reference implementation collects the elements of one group, computes their scale, and
+ * quantizes and decodes each element, independently of the packed layout. The codec rounds in the
+ * same order as the reference, so decoded values must be bit-identical. Codes need no separate
+ * comparison: within a group, equal decoded values have equal codes. */
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"
 
@@ -17,7 +18,7 @@ static float clamp(float x, float lo, float hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* Find the FP16 number next to x, above or below, by search; at most 65504. */
+/* Returns the smallest FP16 number >= x, at most 65504, by binary search. */
 static float half_at_least(float x)
 {
     unsigned lo = 0, hi = 0x7bff; /* FP16 magnitudes, in the order of their values */
@@ -60,8 +61,8 @@ struct spec {
     int bits;
 };
 
-/* Quantizes one group of n elements in place. `padded` means that the group also has zeros that
- * are not in x. */
+/* Quantizes one group of n elements in place. `padded` means that the group has additional
+ * elements, zeros, which the array x does not contain. */
 static void define_set(const struct spec *g, float *x[], int n, bool padded)
 {
     const float top = (float)((1 << g->bits) - 1), qmax = (float)((1 << (g->bits - 1)) - 1);
@@ -229,15 +230,16 @@ START_TEST(ragged_shapes)
 }
 END_TEST
 
-/* Values from 8 to 12, a range without 0. The study's zero point saturates at 0, so every value
- * decodes to 15 steps. The intended reading is within half a step. */
+/* Quantizes values from 8 to 12, a range without 0. The study's zero point saturates at 0 and every
+ * code at 15, so all values decode to 15 steps of 4/15, about 4. In the intended version the error
+ * is at most half a step. */
 START_TEST(the_study_saturates_a_range_without_zero)
 {
     const struct kvr_block_shape shape = { 16, 1, 16 };
     struct kvr_dev *dev = open_dev();
     float x[256], work[256], got[256];
 
-    /* 8, 8.25, ..., 11.75, 12, with a step of 4/15. */
+    /* 8, 8.25, ..., 11.5, 12, so the step is 4/15 */
     for (int i = 0; i < 256; i++)
         x[i] = i / 16 == 15 ? 12.0f : 8.0f + 0.25f * (float)(i / 16);
     for (int study = 0; study < 2; study++) {
@@ -247,18 +249,20 @@ START_TEST(the_study_saturates_a_range_without_zero)
         ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &p), KVR_OK);
         kvr_codec_decode(&p, 0, 16, 0, 1, got);
         for (int i = 0; i < 256; i++) {
-            /* The study has z = 0, q = 15 and s = fp16(4/15). */
+            /* zero point 0, code 15, scale 4/15 in FP16 */
             if (study)
                 ck_assert(same(got[i], 15 * half(4.0f / 15)));
-            /* Half a step; the step is rounded up by at most 2^-10. */
+            /* half a step; the step is rounded up to FP16, by at most 2^-10 relative */
             else
                 ck_assert(fabsf(got[i] - x[i]) <= 0.5f * 4 / 15 * (1 + 0x1p-10f));
         }
         kvr_packed_free(&p);
         kvr_codec_close(&c);
     }
+    /* In a constant group the study's scale is its lower limit, 1e-8, which is 0 in FP16. All
+     * elements then decode to 0. */
     for (int i = 0; i < 256; i++)
-        x[i] = 0.75f; /* a constant: eps underflows in FP16, so the study decodes 0 */
+        x[i] = 0.75f;
     for (int study = 0; study < 2; study++) {
         struct kvr_codec *c = open_codec("asym(bits=4)", KVR_K, study, KVR_COMPUTE_F32);
         struct kvr_packed p;
@@ -274,8 +278,9 @@ START_TEST(the_study_saturates_a_range_without_zero)
 }
 END_TEST
 
-/* Values from -2 to 1. The intended reading uses four levels, -2 to 1. The study's step is 2,
- * and 1/2 rounds to 0, so it uses two. */
+/* Quantizes values from -2 to 1 with 2 bits. The intended version has step 1 and uses the four
+ * levels -2 to 1. The study's version has step 2, where 1 is half a step and rounds to 0, so it
+ * uses two levels, -2 and 0. */
 START_TEST(levels_in_use)
 {
     const struct kvr_block_shape shape = { 16, 1, 16 };

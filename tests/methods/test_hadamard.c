@@ -26,9 +26,10 @@ static double norm_of(const float *x, int d)
     return sqrt(sum);
 }
 
-/* Each of the log2 D strides rounds once relative to the result, and so does the division. The
- * transform keeps lengths. So the error has a length of at most (log2 D + 1) u |x| to first
- * order in u, the unit roundoff. Two more u cover the second order. */
+/* Returns a bound of the L2 norm of the rounding error. Each of the log2 D butterfly stages and the
+ * division by sqrt(D) rounds every element once, with a relative error of at most u. The orthogonal
+ * transform preserves the L2 norm, so the error is at most (log2 D + 1) u |x| plus terms in u^2,
+ * for which 2 u |x| is added. */
 static double tolerance(const float *x, int d, double u)
 {
     return (log2(d) + 3) * u * norm_of(x, d);
@@ -65,8 +66,8 @@ START_TEST(is_the_matrix)
 }
 END_TEST
 
-/* The transform stride by stride with each sum rounded. The fast transform must equal it bit for
- * bit. */
+/* Computes the transform with one butterfly stage after the other, in the order that fwht.h
+ * defines, and rounds every sum. The results of kvr_fwht() must be bit-identical. */
 static void by_definition(float *x, int d, bool bf16)
 {
     for (int h = 1; h < d; h *= 2)
@@ -192,7 +193,6 @@ int main(void)
     tcase_add_loop_test(tc, rounds_where_the_definition_does, 0, 2 * N_WIDTHS);
     tcase_add_loop_test(tc, twice_is_the_identity, 0, N_WIDTHS);
     tcase_add_test(tc, other_widths_are_refused);
-    /* run_suite() does not fork: OpenMP's threads do not survive it. */
     tcase_add_test(tc, rotation_can_be_left_in_place);
     return run_suite(s);
 }

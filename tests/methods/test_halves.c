@@ -4,7 +4,8 @@
 #include "methods/kernels/pack.h"
 #include "tests/suite.h"
 
-/* Four tokens of one channel. The group is filled up with zeros, which lie inside their range. */
+/* Four tokens of one channel. Four zeros complete the group of 8. They lie within the range of the
+ * four tokens, so they do not change the scale. */
 START_TEST(worked_example)
 {
     static const float in[] = { .1f, -.7f, 1.3f, .31f };
@@ -37,8 +38,9 @@ START_TEST(worked_example)
 }
 END_TEST
 
-/* b + 64 / 64 bits per element, with tokens rounded up to whole groups. Totals are for 21 and 42
- * frames, keys and values of 30 layers. */
+/* An element takes b bits plus 64 bits per group of 64 tokens, an FP32 scale and an FP32 minimum.
+ * The last group is padded. The published totals are for the keys and values of 30 layers and 21 or
+ * 42 latent frames. */
 START_TEST(sizes_are_the_published)
 {
     static const struct {
@@ -64,7 +66,7 @@ static float half(float x)
     return kvr_f16_to_f32(kvr_f32_to_f16(x));
 }
 
-/* Values are exact in FP16. The last group is incomplete and filled up with zeros. */
+/* Values are exact in FP16. The last group has 5 tokens and is padded with zeros to 16. */
 START_TEST(the_slow_model)
 {
     const struct kvr_block_shape s = { 37, 2, 16 };

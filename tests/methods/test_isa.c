@@ -64,10 +64,10 @@ static void fill_hard(float *x, const struct kvr_block_shape *s, int how)
         case 8: /* ranges whose scales are near FP16's largest number */
             x[i] *= 2e5f;
             break;
-        case 9: /* large values at the beginning, so that no later value exceeds the bound */
+        case 9: /* large values first, so that no later value exceeds the outlier threshold */
             x[i] *= i < 1100 ? 1e3f : 1;
             break;
-        case 10: /* a part of the block in which every value is large */
+        case 10: /* 1024 consecutive elements that all have magnitude 100 */
             x[i] = i / 1024 == 2 ? copysignf(100, x[i]) : x[i];
             break;
         default: /* numbers near FP16's smallest */
@@ -76,8 +76,9 @@ static void fill_hard(float *x, const struct kvr_block_shape *s, int how)
         }
 }
 
-/* Names of the variants besides portable C that this CPU supports. Variants for dot products have
- * the same tables as the others and are omitted. */
+/* Writes the names of the instruction-set variants, other than portable C, that this CPU supports.
+ * Variants that differ only in dot products (such as AVX-VNNI) are omitted, because they use the
+ * codec kernels of AVX2 or AVX-512. */
 static int variants(const char *out[KVR_N_ISA])
 {
     static const enum kvr_isa all[] = { KVR_ISA_OF_AVX2, KVR_ISA_OF_AVX512, KVR_ISA_OF_NEON };
@@ -109,8 +110,8 @@ static void check_same(const float *want, const float *got, size_t n, const char
 struct coded {
     struct kvr_stage_bytes bytes;
     struct kvr_stage_data data;
-    /* Decoded values: out[0] is set, out[1] is subtracted from x, out[2] is one head from an odd
-     * token on. */
+    /* out[0]: the decoded block; out[1]: the block x minus the decoded block; out[2]: the last head
+     * plus the first head, decoded from an odd token on */
     float *out[3];
     size_t n[3];
 };
@@ -180,7 +181,8 @@ static void compare_grid(const struct kvr_grid *g, const struct kvr_stage_job *j
     coded_free(&want);
 }
 
-/* The loop index _i encodes axis, kind, reading and arithmetic. */
+/* The loop index _i encodes the axis of groups, sym or asym, the intended or the study's version,
+ * and F32 or BF16 arithmetic. */
 START_TEST(grids_are_the_same)
 {
     static const int groups[] = { 8, 16, 64 };
@@ -242,9 +244,9 @@ START_TEST(transforms_are_the_same)
 }
 END_TEST
 
-/* The transform of a row with one number v and otherwise zeros is v / sqrt(D) everywhere. The test
- * takes all floats v in [1, 2). All widths whose root is not a power of two have the same mantissa
- * of sqrt(D). */
+/* If only the first element v of a row is nonzero, every element of the transform is v / sqrt(D).
+ * The test compares this quotient with a division for all floats v in [1, 2). One width is enough,
+ * because sqrt(D) has the same mantissa for every D that is an odd power of two. */
 START_TEST(every_quotient_of_a_transform_is_rounded)
 {
     enum { D = 32, ROWS = 256 };
@@ -358,8 +360,8 @@ START_TEST(conversions_are_the_same)
 }
 END_TEST
 
-/* Results of a whole pipeline: the packed block, the moments that corrections keep, a frame's
- * summary, and the decoded values. */
+/* Results of encoding a block: the packed block, the moments that corrections store,
+ * kvr_frame_summary() over the block, and the decoded values. */
 struct stored {
     struct kvr_packed p;
     kvr_f16 moments[3][512];
@@ -450,9 +452,9 @@ static const char *const tiled[] = {
     "raw",
 };
 
-/* A block coded from BF16, from F32 and in place has the same bytes in all three cases. In place,
- * the stages run one after the other instead of tile by tile. M_PERTURB fills new memory with
- * arbitrary bytes. */
+/* A block has the same bytes whether it is encoded from BF16, from F32, or in place. In place, the
+ * stages run one after the other instead of tile by tile. M_PERTURB fills newly allocated memory
+ * with nonzero bytes, so that reads of uninitialized memory change results. */
 START_TEST(tiles_and_types_are_the_same)
 {
     static const struct kvr_block_shape shape[] = { { 331, 3, 64 }, { 208, 2, 128 } };

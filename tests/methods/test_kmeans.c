@@ -1,5 +1,5 @@
-/* test_kmeans.c - k-means centroids: stored bytes, nearest centroids in double, and exact
- * restoration. */
+/* test_kmeans.c - k-means centroids: stored bytes, labels compared with the nearest centroid in
+ * double precision, and decoding without loss if the residual is stored in FP32. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/method.h"
@@ -52,8 +52,8 @@ static void draw(float *x, uint32_t seed)
             x[i * D + c] = 0.1f * x[i * D + c] + centre[i * 7 % 20 * D + c];
 }
 
-/* X = R + sum C: the residual R plus one centre C per stage. FP32 sums of that many numbers are
- * off by less than 1e-6 here. */
+/* X = R + sum C: the residual R plus one centre C per stage. Each FP32 addition is off by less than
+ * 1e-6 here. */
 START_TEST(nothing_is_lost)
 {
     char text[64];
@@ -143,8 +143,9 @@ START_TEST(labels_are_of_the_nearest)
                 mine = k == label[t * H + h] ? far : mine;
                 least = fmin(least, far);
             }
-            /* Since centres are the means of these labels, only rounding is left: 64 roundings
-             * of sums of this size. */
+            /* The labels have converged, so a label differs from the nearest centre only if
+             * rounding of the FP32 distances decides, about 64 roundings of numbers up to
+             * `size`. */
             ck_assert_msg(mine <= least + 1e-5 * size, "%g, the nearest is at %g", mine, least);
             left += mine;
             all += size;
@@ -194,7 +195,8 @@ START_TEST(a_seed_is_a_result)
 }
 END_TEST
 
-/* A block of one token, which is its own centre, rounded to BF16. The residual is BF16, too. */
+/* In a block of one token, the centre is the token itself rounded to BF16. The residual is also
+ * stored in BF16. */
 START_TEST(few_tokens)
 {
     const struct kvr_block_shape s = { 1, H, D };
@@ -207,7 +209,7 @@ START_TEST(few_tokens)
     code(&p, dev, c, x, &s);
     ck_assert_uint_eq(p.stage[0].meta.n_bytes, H * D * sizeof(kvr_bf16));
     kvr_codec_decode(&p, 0, 1, 0, H, y);
-    /* A sum of two BF16 numbers has 16 significant bits. */
+    /* The BF16 centre and the BF16 residual together have 16 significant bits. */
     for (int i = 0; i < H * D; i++)
         ck_assert(fabsf(x[i] - y[i]) <= 0x1p-16f * fabsf(x[i]));
     kvr_packed_free(&p);

@@ -23,7 +23,8 @@ START_TEST(rules)
     ck_assert(budget("none", 3, 30) == 1);
     ck_assert(budget("linear", 0, 1) == 1);
     ck_assert(budget("linear", 0, 30) == 0.7);
-    /* 0.7 + (10/20) 0.6, with one rounding per operation */
+    /* the middle layer of 21: 0.7 + (10 / 20) * (1.3 - 0.7), up to the rounding of each
+     * operation */
     ck_assert(fabs(budget("linear", 10, 21) - 1.0) <= 4e-16);
     ck_assert(fabs(budget("linear", 29, 30) - 1.3) <= 4e-16);
     ck_assert(budget("falling", 0, 1) == 1);
@@ -57,7 +58,8 @@ START_TEST(other_depths_take_the_same_relative_depth)
     ck_assert(budget("moviegen", 0, 1) == 1);
     ck_assert(budget("moviegen", 0, 8) == 1.3);
     ck_assert(fabs(budget("moviegen", 7, 8) - 1.112231) <= 4e-16);
-    /* With 59 layers, every second one is a table entry. The layers between them are midpoints. */
+    /* With 59 layers, every even layer has the factor of one of the table's 30 layers. Odd layers
+     * have the mean of their two neighbours. */
     for (int l = 0; l < 29; l++) {
         const double a = budget("storyeval", l, 30), b = budget("storyeval", l + 1, 30);
 

@@ -10,7 +10,7 @@
 static const struct {
     const char *text;
     int n;
-    double level[4]; /* the lowest level, the two next to the middle, and the highest */
+    double level[4]; /* levels 0, n/2 - 1, n/2 and n - 1 */
     const char *method;
     uint64_t bytes_21; /* bytes for 21 latent frames of Wan 1.3B, keys and values of 30 layers */
 } codebooks[] = {
@@ -44,9 +44,9 @@ START_TEST(tables_ascend)
 }
 END_TEST
 
-/* Each code is that of the nearest level, by distances in double precision; ties go to the lower
- * code. x / s rounds once, by 2^-24 relative. So a neighbouring code is accepted if the
- * distances differ by no more than this. */
+/* Each code must be the index of the level nearest to x / s, the lower index on ties. The reference
+ * uses double precision; the codec rounds x / s to F32, by 2^-24 relative. The code of another
+ * level is therefore accepted if both distances agree within 2^-23 |x / s|. */
 START_TEST(codes_are_nearest)
 {
     const struct kvr_block_shape s = { 37, 2, 64 };
@@ -95,7 +95,7 @@ START_TEST(codes_are_nearest)
 }
 END_TEST
 
-/* Levels times a power of two are decoded exactly. */
+/* If every element of a group is a level times the same power of two, it is decoded exactly. */
 START_TEST(levels_are_themselves)
 {
     struct kvr_codec *c = open_codec(codebooks[_i].text, KVR_K, false, KVR_COMPUTE_F32);

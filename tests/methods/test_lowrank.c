@@ -8,8 +8,8 @@
 #include "methods/codecs/lowrank/lowrank.h"
 #include "tests/suite.h"
 
-/* A quarter of the channels is stored in BF16, which is 4 bits per element. A head also stores
- * 33 vectors of 128 values: the mean and 32 directions. */
+/* A token's head vector of 128 channels is stored as 32 coordinates in BF16, hence 4 bits per
+ * channel. A head also stores 33 vectors of 128 BF16 values: the mean and 32 directions. */
 START_TEST(sizes)
 {
     const struct kvr_block_shape s = { 4680, 12, 128 };
@@ -57,8 +57,8 @@ static void draw(float *x, int n)
     }
 }
 
-/* Returns the squared error of the codec. `all` receives the squared error of decoding every
- * token to the mean. */
+/* Returns the sum of squared errors of the codec `text`. Sets *all to the sum of squared deviations
+ * from the mean, which would be the error if only the mean were stored. */
 static double error_of(const char *text, const float *x, double *all)
 {
     struct kvr_codec *c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
@@ -91,7 +91,8 @@ static double error_of(const char *text, const float *x, double *all)
     return sum;
 }
 
-/* If the block has no more directions than the codec stores, only BF16's rounding is left. */
+/* If the block has no more directions than the codec stores, the only error is the rounding to
+ * BF16. */
 START_TEST(blocks_of_few_directions)
 {
     float *x = floats(T * W);
@@ -99,16 +100,19 @@ START_TEST(blocks_of_few_directions)
 
     draw(x, 4);
     error = error_of("lowrank(share=0.125)", x, &all);
-    /* Mean, coordinates and directions are each rounded, with an RMS relative error of 0.43 x 2^-8.
-     * Three independent roundings give 2.2 x 2^-18 of the energy, a quarter of the limit. The mean
-     * has size 3. */
+    /* Mean, coordinates and directions are rounded to BF16, each with an RMS relative error of 0.43
+     * x 2^-8. Three independent roundings cause a squared error of 2.2 x 2^-18 times the sum of
+     * squares of x. The limit is 9 x 2^-18 times this sum: the squared deviations from the mean,
+     * plus 9 for the mean of every element (draw() scales means by 3). */
     ck_assert_msg(error <= 9 * 0x1p-18 * (all + 9.0 * T * W), "%g of %g", error, all);
     free(x);
 }
 END_TEST
 
-/* With variances 1, 1/4, 1/16, ..., two directions leave 1/16 + 1/64 + ... of 4/3, or 6.25 %. No
- * two directions leave less. A sample of 150 tokens with two heads is within a third of that. */
+/* The variances along the directions are 1, 1/4, 1/16, ..., in total 4/3. If the codec stores the
+ * two largest, 1/16 + 1/64 + ... = 1/12 remains, 6.25 % of the total. Any other two directions
+ * would leave more. For this sample of 150 tokens and two heads the test accepts a deviation of a
+ * third. */
 START_TEST(the_largest_are_kept)
 {
     float *x = floats(T * W);
@@ -148,8 +152,9 @@ END_TEST
 enum { LAYERS = 2 };
 static char file[80];
 
-/* Writes a calibration file. The mean of layer l is l. Direction c is channel c + l modulo D for
- * keys and c + l + 1 for values. `heads`, `name` and `dtype` plant an error. */
+/* Writes a calibration file. The mean of layer l is l. Direction c is the unit vector of channel c
+ * + l for keys and c + l + 1 for values, modulo D. Wrong values of the arguments make an invalid
+ * file; `name` replaces the name of tensor k.1. */
 static void write_basis(int heads, const char *name, enum kvr_dtype dtype, int n)
 {
     static float data[2 * LAYERS][H + 1][1 + D][D];
@@ -173,7 +178,8 @@ static void write_basis(int heads, const char *name, enum kvr_dtype dtype, int n
     ck_assert_msg(kvr_st_write(file, item, n, NULL) == KVR_OK, "%s", kvr_error());
 }
 
-/* Each direction is one channel. Stored channels decode to their values, the others to the mean. */
+/* Every direction in the file is the unit vector of one channel. The codec stores a quarter of the
+ * directions, so a quarter of the channels decode to their values and the others to the mean. */
 START_TEST(a_layer_has_its_own)
 {
     const int layer = _i % 2;
@@ -197,7 +203,8 @@ START_TEST(a_layer_has_its_own)
         const bool kept = (i % D - layer - values + D) % D < D / 4;
         const float want = kept ? x[i] : (float)layer;
 
-        /* A coordinate, at most |x| + 1, is rounded to BF16 by at most 2^-8 of itself. */
+        /* The stored coordinate is x minus the mean, 0 or 1. It is rounded to BF16, with a relative
+         * error of at most 2^-8. */
         ck_assert_msg(fabsf(y[i] - want) <= 0x1p-8f * (fabsf(want) + 1), "channel %d: %g reads %g",
                       i % D, (double)x[i], (double)y[i]);
     }

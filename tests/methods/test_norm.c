@@ -55,8 +55,8 @@ START_TEST(long_tokens_cost_the_others_nothing)
 }
 END_TEST
 
-/* Dividing by the norm and multiplying again restores the values. Each operation rounds by
- * 2^-24. */
+/* Dividing by the norm and multiplying again restores the values. Each of the two operations has a
+ * relative rounding error of at most 2^-24. */
 START_TEST(nothing_is_lost)
 {
     struct kvr_codec *c = open_codec("norm | raw(type=f32)", KVR_K, false, KVR_COMPUTE_F32);

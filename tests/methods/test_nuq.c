@@ -7,8 +7,9 @@
 #include "methods/codecs/nuq/nuq.h"
 #include "tests/suite.h"
 
-/* KVQuant's b + .32 bits: 1 % of the elements are stored exactly with 32 bits each. Each vector
- * adds a range of 32 bits, and the block its levels. */
+/* KVQuant takes b + 0.32 bits per element, because 1 % of the elements are outliers of 32 bits
+ * (index and FP16 value). In addition, kvreel stores 32 bits per vector for its range (FP16 centre
+ * and half-width), and 8 FP32 levels per block. */
 START_TEST(sizes)
 {
     const struct kvr_block_shape s = { 4680, 12, 128 };
@@ -35,7 +36,7 @@ static void draw(float *x, bool by_token)
         x[i] = 0.1f * x[i] + (i * 7 % 13 < 5 ? 1.0f : -1.0f);
         if (place == vector * 5 % (by_token ? W : T))
             x[i] = 30;
-        /* FP16 represents these values, so exactly stored ones are exact. */
+        /* BF16 values of this size are exact in FP16, so outliers are stored without error. */
         x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
     }
 }
@@ -52,8 +53,9 @@ static struct kvr_packed code(struct kvr_dev *dev, const struct kvr_codec *c, co
     return p;
 }
 
-/* Outliers are stored in FP16 and do not widen the range. The clusters, with sigma .1 within
- * +-1.4, are decoded to within a cell. Each level is the mean of the elements coded with it. */
+/* Outliers are stored in FP16 and do not widen the range. The other elements lie within +-1.4. Each
+ * level is the mean of the elements coded with it, and the squared error is smaller than with a
+ * uniform grid. */
 START_TEST(levels_are_means)
 {
     const bool by_token = _i % 2;
@@ -100,14 +102,14 @@ START_TEST(levels_are_means)
         error += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
     }
     for (int q = 0; q < 1 << bits; q++)
-        /* Levels are means over histogram bins of width 2 / 1024. */
+        /* The codec computes the means from a histogram with bins of width 2 / 1024. */
         if (weight[q] > 0) {
             const double level = cells_float(cells_get(meta, 4 * q, 4));
 
             ck_assert_msg(fabs(sum[q] / weight[q] - level) <= 4e-3, "%s: level %d is %g, mean %g",
                           text, q, level, sum[q] / weight[q]);
         }
-    /* A uniform grid over this range would have a squared error of step^2 / 12. */
+    /* at most 0.6 times step^2 / 12, the mean squared error of a uniform grid over -1.4 .. 1.4 */
     ck_assert_msg(error / (T * W) <= 0.6 * pow(2.8 / (1 << bits), 2) / 12, "%s: %g", text,
                   error / (T * W));
     kvr_packed_free(&p);
@@ -143,7 +145,8 @@ START_TEST(norm_keeps_the_variance)
         kvr_codec_close(&c);
     }
     ck_assert_msg(read[0] <= 0.95 * given, "%g of %g", read[0], given);
-    /* Vectors have different ranges and weights, so the variance agrees within 3 %. */
+    /* The codec preserves a variance in which vectors with a wide range have a larger weight, so
+     * the unweighted variance agrees only within 3 %. */
     ck_assert_msg(fabs(read[1] / given - 1) <= 0.03, "%g of %g", read[1], given);
     kvr_dev_close(&dev);
     free(x);
@@ -253,7 +256,7 @@ START_TEST(a_layer_has_its_own)
 
         for (int q = 0; q < 4; q++)
             best = fmin(best, fabs(level[q] * (double)half + (double)middle - (double)x[i]));
-        /* At a boundary, either level is nearest within FP32's rounding. */
+        /* Halfway between two levels, FP32 rounding may select either. */
         ck_assert_msg(fabs((double)y[i] - (double)x[i]) <= best + 1e-5, "%g reads %g", (double)x[i],
                       (double)y[i]);
     }
@@ -316,8 +319,8 @@ START_TEST(a_file_that_is_none_is_refused)
 END_TEST
 enum { N_BAD_TABLES = 14 };
 
-/* The path is part of the codec's text, so it must not contain the text's separators or be
- * longer than 120 characters. */
+/* The path is a word of the codec's text, so it must not contain blanks or the delimiters , ) |.
+ * The limit of its length is 120 characters. */
 START_TEST(a_path_is_refused_that_is_no_word)
 {
     static const char *const bad[] = { "a,b", "a)", "a|b", "a b" };

@@ -6,12 +6,12 @@
 
 #include <omp.h>
 
-/* Reference: the stage's definition, one element at a time. held[i] says whether element i is
- * stored exactly; n is their number. */
+/* Expected result, computed from the stage's definition one element at a time: held[i] is true if
+ * element i is stored as an outlier, and n is the number of outliers. */
 struct want {
     bool *held;
     int64_t n;
-    float *left; /* input of the grid */
+    float *left; /* input of the grid, with outliers replaced */
 };
 
 static float bound_by_definition(const float *x, int64_t n, int64_t padded, double tau, bool bf16)
@@ -48,7 +48,8 @@ static struct want define(const float *x, const struct kvr_block_shape *s, doubl
     struct want w = { calloc((size_t)n, sizeof *w.held), 0, floats((size_t)n) };
 
     ck_assert_ptr_nonnull(w.held);
-    /* Selects the largest remaining element, the first one if several are equal. */
+    /* Selects the remaining element of the largest magnitude, on ties the one with the lowest
+     * index. */
     while (w.n < most) {
         int64_t best = -1;
 
@@ -160,7 +161,7 @@ static float *block(const struct kvr_block_shape *s)
         if (t < 4)
             x[t * width + 3] = 100;
         if (t >= 20 && t < 23)
-            /* elements of equal magnitude */
+            /* three elements of equal magnitude */
             x[t * width + 5] = -100;
     }
     x[7 * width + 1] = 64;
@@ -177,8 +178,8 @@ START_TEST(holds_and_leaves_what_is_defined)
 }
 END_TEST
 
-/* The cap of 0.003 allows 10 of 37 * 96 elements, which cuts through elements of equal
- * magnitude. */
+/* max_ratio=0.003 allows 10 outliers among 37 * 96 elements. The tenth and eleventh largest have
+ * equal magnitude, so the lower index is selected. */
 START_TEST(a_cap_keeps_the_largest)
 {
     const struct kvr_block_shape s = { 37, 3, 32 };
@@ -205,8 +206,8 @@ START_TEST(hostile_fills)
 }
 END_TEST
 
-/* Values beyond FP16 are stored as infinity in the study, and as FP16's largest number in the
- * intended reading. */
+/* Outliers beyond the range of FP16 are stored as infinity in the study's version, and as FP16's
+ * largest number, 65504, in the intended version. */
 START_TEST(values_beyond_fp16)
 {
     const struct kvr_block_shape s = { 16, 1, 64 };
@@ -250,8 +251,8 @@ START_TEST(nan_reaches_the_output)
 }
 END_TEST
 
-/* In the intended reading, an outlier does not change the grid's scales: they are those of the
- * block without it. */
+/* In the intended version, a replaced outlier does not widen the range of its group: the grid's
+ * scales equal those of a block in which the replacement value stands instead. */
 START_TEST(filled_outliers_leave_the_range_alone)
 {
     const struct kvr_block_shape s = { 16, 1, 64 };
@@ -284,7 +285,7 @@ START_TEST(filled_outliers_leave_the_range_alone)
 }
 END_TEST
 
-/* Checks that the outliers and the grid have equal bytes. */
+/* Checks that two packed blocks have the same bytes, both of the outliers and of the grid. */
 static void same_stages(const struct kvr_packed *want, const struct kvr_packed *got)
 {
     for (int k = 0; k < 2; k++) {
@@ -297,8 +298,9 @@ static void same_stages(const struct kvr_packed *want, const struct kvr_packed *
     }
 }
 
-/* Sets the threshold to the magnitude v of some elements, and to values around it up to 2^-14
- * away. F32 sums are off by up to 2^-18 of the variance, but the selection must not change. */
+/* Encodes with outlier thresholds equal to the magnitude v of an element, and above and below it by
+ * relative differences of 2^-22 to 2^-14. The BF16 encoder computes the threshold from F32 sums,
+ * with errors of up to 2^-18, but must select the same outliers as the F32 encoder. */
 static void same_at_threshold(const float *x, const kvr_bf16 *narrow,
                               const struct kvr_block_shape *s, float sigma, float v)
 {
@@ -348,8 +350,8 @@ START_TEST(bf16_selects_what_f32_does)
 }
 END_TEST
 
-/* One element in 64 is an outlier. If max_ratio has room for them, one pass finds and encodes
- * them, otherwise several passes do. */
+/* One element in 64 is an outlier. With max_ratio=0.05 all of them are stored, and one pass finds
+ * and encodes them. With max_ratio=0.01 the largest must be selected, in several passes. */
 START_TEST(same_bytes_for_any_thread_count)
 {
     const char *const text =
@@ -379,8 +381,9 @@ START_TEST(same_bytes_for_any_thread_count)
 }
 END_TEST
 
-/* Places outliers at the first tokens, in a run of 40 tokens across parts of threads and groups,
- * and at the last tokens. One channel has only outliers, and one has some in every group. */
+/* Puts outliers at the first tokens, in a run of 40 tokens that crosses the boundaries of groups
+ * and of the threads' parts of the block, and at the last tokens. One channel has only outliers,
+ * and one has some in every group. */
 static void fill_runs(float *x, kvr_bf16 *narrow, const struct kvr_block_shape *s)
 {
     const size_t n = elements(s), width = (size_t)(s->n_heads * s->head_dim);
@@ -444,7 +447,7 @@ static const char *const grids[] = { "asym(bits=4)",
 
 START_TEST(one_pass_stores_what_the_stages_do)
 {
-    /* With sigma=2 many columns have outliers, with 3 some, with 6 few. */
+    /* With sigma=2 many channels have outliers, with sigma=3 some, with sigma=6 few. */
     static const int sigma[] = { 2, 3, 6 };
     const struct kvr_block_shape s = { _i % 2 ? 1403 : 1408, 3, 64 };
     float *x = floats(elements(&s));
@@ -458,7 +461,9 @@ START_TEST(one_pass_stores_what_the_stages_do)
 }
 END_TEST
 
-/* The spans from which the bound is estimated have six times the size of the others. */
+/* The encoder estimates the outlier threshold from every 40th span of 1024 elements. Here these
+ * spans have six times larger values than the others, so the estimate is too high and the encoder
+ * must correct it. */
 START_TEST(a_loud_sample)
 {
     const struct kvr_block_shape s = { 1408, 3, 64 };

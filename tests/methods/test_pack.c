@@ -1,5 +1,5 @@
-/* test_pack.c - packed bit planes: every bit width, numbers of tokens that fill no byte, and
- * every run of channels. */
+/* test_pack.c - packed bit planes: every bit width, token counts that leave the last byte of a
+ * plane incomplete, and every range of channels. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ START_TEST(round_trip)
 
     ck_assert_ptr_nonnull(packed);
     memset(packed, 0xa5, n + GUARD);
-    /* Packs in pieces of 8 tokens and uneven runs of channels, the last piece first. */
+    /* Each call packs 8 tokens and 1 to 7 channels. The last tokens come first. */
     for (int64_t t0 = (n_tok - 1) / 8 * 8; t0 >= 0; t0 -= 8)
         for (int64_t c0 = 0; c0 < C;) {
             const int64_t m = n_tok - t0 < 8 ? n_tok - t0 : 8;
@@ -79,7 +79,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* Unused fields are 0, so that equal codes give equal bytes. */
+/* Bits of the last byte that belong to no token are 0, so that equal codes give equal bytes. */
 START_TEST(spare_fields_are_zero)
 {
     uint8_t codes[3 * C], packed[2 * C];
@@ -92,7 +92,7 @@ START_TEST(spare_fields_are_zero)
 }
 END_TEST
 
-/* Bytes are bits times tokens, rounded up to bytes in each plane. */
+/* A plane of f-bit fields has f * n_tok bits per channel, rounded up to a byte. */
 START_TEST(bytes_are_the_formula)
 {
     for (int64_t t = 0; t <= 40; t++) {

@@ -14,7 +14,8 @@ START_TEST(an_order_is_no_loss)
     int64_t n[3];
 
     fill_block(x, &shape, (enum fill)(_i % N_FILLS), 3);
-    /* Tokens of four kinds alternate. A group of 16 tokens of one kind needs few bits. */
+    /* In the last case, four kinds of tokens alternate. The greedy order collects similar tokens,
+     * so that the codes of 16 consecutive tokens have small ranges and need few bits. */
     if (_i >= N_FILLS)
         for (int t = 0; t < T; t++)
             for (int c = 0; c < W; c++)
@@ -63,8 +64,8 @@ START_TEST(values_by_the_slow_model)
 }
 END_TEST
 
-/* The published upper bound: the packed codes, 16 bytes per head of a block, 4 per token, and
- * one byte per token for its position. */
+/* The published upper bound of bits per element counts the packed codes, 16 bytes per head of a
+ * 64-token block, and 4 bytes per token. kvreel stores one more byte per token, its position. */
 START_TEST(most_is_the_published)
 {
     const struct kvr_block_shape s = { 32768, 12, 128 };

@@ -36,7 +36,7 @@ static enum kvr_status assign(const void *opts, const struct kvr_policy_ctx *ctx
     return KVR_OK;
 }
 
-/* The exports of a valid plug-in. Each case breaks one of them. */
+/* The exports of a valid plug-in. Each test case makes one of them invalid. */
 struct parts {
     struct kvr_opt option[2];
     struct kvr_stage stage[2];
@@ -298,10 +298,10 @@ START_TEST(the_example_does_what_it_says)
     ck_assert(!kvr_plugin_used(l->plugin, scheme));
     kvr_scheme_close(&scheme);
 
-    /* Channel c is c - 32 plus a normal of sigma 1. The step is proportional to the largest
-     * magnitude of 16 tokens: about |c - 32| + 2 without centring, about 2 with it. The error is
-     * step^2 / 12. So the errors' ratio is the mean over channels of (|c - 32| + 2)^2 / 2^2,
-     * which is above 80. The limit of 10 is generous. */
+    /* Channel c is normal with mean c - 32 and variance 1. The step is proportional to the largest
+     * magnitude of 16 tokens, which is about |c - 32| + 2, or about 2 if `center` subtracts the
+     * mean. The squared error is step^2 / 12. The ratio of both errors is therefore the mean over
+     * channels of (|c - 32| + 2)^2 / 2^2, above 80. The test requires a ratio of 10. */
     kvr_normal(x, N, 5, KVR_RNG_TEST, 0, 0, 0);
     for (int i = 0; i < N; i++)
         x[i] += (float)(i % (H * D) - 32);
@@ -310,9 +310,10 @@ START_TEST(the_example_does_what_it_says)
     nothing = mse("center(share=0) | sym(bits=4)", x, &shape, y, work);
     ck_assert_msg(centred <= plain / 10, "centred %g, plain %g", centred, plain);
     ck_assert_msg(nothing == plain, "share=0 is %g, plain %g", nothing, plain);
-    /* In the rotated space the channel means differ, but `center` still removes them. */
+    /* After the Hadamard transform channels have other means, which `center` also removes. */
     ck_assert(mse("hadamard | center | sym(bits=4)", x, &shape, y, work) <= plain / 10);
-    /* `raw` is exact. Only subtracting and adding the mean rounds, for numbers below 64. */
+    /* `raw` is exact. The only error is the rounding when the mean is subtracted and added, of
+     * numbers below 64. */
     ck_assert(mse("center | raw(type=f32)", x, &shape, y, work) <= 1e-10);
     free(x);
     free(y);
@@ -328,7 +329,7 @@ int main(void)
     tcase_add_test(tc, in_order_is_accepted);
     tcase_add_loop_test(tc, a_wrong_thing_is_named, 0, N_CASES);
     tcase_add_test(tc, refused_files_leave_nothing);
-    /* The last test, since loaded plug-ins stay. */
+    /* This test runs last, because the plug-in that it loads cannot be unloaded. */
     tcase_add_test(tc, the_example_does_what_it_says);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -39,7 +39,8 @@ static uint8_t *assign(const char *text, const struct kvr_policy_ctx *ctx)
     ck_assert_msg(kvr_tiers_open(&use, text) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(use.part->assign(use.opts, ctx, dev, &state, map), KVR_OK);
     for (int64_t t = ctx->n_tok; t < MAP_MAX; t++)
-        /* Not one assertion per byte: the Check library stores every assertion that passed. */
+        /* an `if` instead of an assertion per byte, because the Check library counts and stores
+         * every assertion */
         if (map[t] != GUARD)
             ck_abort_msg("%s: wrote behind the map, at %d", text, (int)t);
     kvr_buf_free(&state.buf);
@@ -79,11 +80,11 @@ START_TEST(recent_takes_the_tail)
     expect(assign("recent(chunks=2)", &c), "000000111111111111zzzzzz");
     expect(assign("recent(chunks=1)", &c), "000000000000111111zzzzzz");
     expect(assign("recent(chunks=9)", &c), "111111111111111111zzzzzz");
-    c.n_active = 15; /* in the study the window slides by tokens */
+    c.n_active = 15; /* in the study's version the window slides by tokens */
     expect(assign("recent(chunks=1)", &c), "000000000111111zzzzzzzzz");
     c.n_active = 0;
     expect(assign("recent", &c), "zzzzzzzzzzzzzzzzzzzzzzzz");
-    c = small(false, 24, 15); /* in the intended reading it moves by chunks */
+    c = small(false, 24, 15); /* in the intended version the window moves by chunks */
     expect(assign("recent(chunks=1)", &c), "000000000000111");
     expect(assign("recent(chunks=2)", &c), "000000111111111");
     expect(assign("recent(chunks=4)", &c), "111111111111111");
@@ -96,12 +97,13 @@ START_TEST(span_waits_for_whole_ones)
 {
     struct kvr_policy_ctx c = small(false, 0, 12);
 
-    /* Of two chunks the newest does not count, so the span is not complete. */
+    /* A span of two chunks is encoded after both are complete and older than the newest chunk. Here
+     * only one of the two chunks is older. */
     expect(assign("span(chunks=2)", &c), "111111111111");
     c = small(false, 0, 18);
     expect(assign("span(chunks=2)", &c), "000000000000111111");
     expect(assign("span(chunks=2,recent=2)", &c), "111111111111111111");
-    c = small(false, 0, 20); /* a partial chunk counts as one */
+    c = small(false, 0, 20); /* the partial chunk is the newest chunk */
     expect(assign("span(chunks=2)", &c), "00000000000011111111");
     expect(assign("span(chunks=1,recent=3)", &c), "00000011111111111111");
     expect(assign("span(chunks=2,sink_keep=1)", &c), "11111100000011111111");
@@ -118,17 +120,17 @@ START_TEST(age_takes_a_share)
 {
     struct kvr_policy_ctx c = small(true, 24, 6);
 
-    /* 30 % of the capacity of 24 tokens is 7.2, rounded half to even to 7. None of them is
-     * written yet. */
+    /* 30 % of the capacity of 24 tokens is 7.2, rounded half to even to 7. None of these 7 tokens
+     * is written yet. */
     expect(assign("age(ratio=0.3)", &c), "000000000000000001111111");
     expect(assign("age(ratio=0)", &c), "000000000000000000000001");
     expect(assign("age(ratio=1)", &c), "111111111111111111111111");
-    c.n_tok = 5; /* 2.5 rounds to 2 */
+    c.n_tok = 5; /* 50 % of 5 tokens is 2.5, rounded to 2 */
     c.n_active = 5;
     expect(assign("age(ratio=0.5)", &c), "00011");
     c = small(false, 24, 24); /* 30 % of 4 chunks is 1.2, rounded to 1 */
     expect(assign("age(ratio=0.3)", &c), "000000000000000000111111");
-    /* 1.6 rounds to 2. */
+    /* 40 % of 4 chunks is 1.6, rounded to 2. */
     expect(assign("age(ratio=0.4)", &c), "000000000000111111111111");
     c = small(false, 24, 6);
     expect(assign("age(ratio=0.3)", &c), "111111");
@@ -159,8 +161,9 @@ START_TEST(spatial_ranks_variance_over_frames)
         set_v(v, f, 1, (float)f);
         set_v(v, f, 2, 2 + 0.5f * (float)f);
     }
-    /* The study computes variances over 3 frames, including the empty one. Position 0 has 4, 4,
-     * 0: 3.56; position 1 has 0, 1, 0: 0.22; position 2 has 2, 2.5, 0: 1.17; position 3 has 0. */
+    /* The study computes variances over 3 frames, including the empty one. At position 0 the values
+     * 4, 4, 0 have variance 3.56. At position 1 it is 0.22 (values 0, 1, 0), at position 2 it is
+     * 1.17 (values 2, 2.5, 0), and at position 3 it is 0. */
     expect(assign("spatial(mode=topk,min=0.25,target=0.25)", &c), "100010001000");
     expect(assign("spatial(mode=topk,min=0.25,target=0.5)", &c), "101010101010");
     expect(assign("spatial(mode=threshold,min=0.25,max=1,var=0.2)", &c), "111011101110");
@@ -176,8 +179,8 @@ START_TEST(spatial_ranks_variance_over_frames)
     c.n_tok = 7; /* fewer than two frames */
     expect(assign("spatial", &c), "1111111");
 
-    /* The intended reading uses the two written frames of the chunk, for the chunk's tokens
-     * only. Variances of positions 0 to 3 are 0, 0.25, 0.0625 and 0. */
+    /* The intended version computes variances over the chunk's two written frames and assigns tiers
+     * to the chunk's tokens only. Variances of positions 0 to 3 are 0, 0.25, 0.0625 and 0. */
     c = small(false, 0, 16);
     c.tokens_per_frame = 4;
     c.new0 = 8;
@@ -199,7 +202,7 @@ START_TEST(spatial_counts_without_values)
     expect(assign("spatial(mode=threshold)", &c), "11101110");
     c.study = false;
     expect(assign("spatial", &c), "11101110");
-    c.frames_per_chunk = 1; /* chunks of one frame never have a variance */
+    c.frames_per_chunk = 1; /* one frame has no variance: all foreground */
     expect(assign("spatial", &c), "11111111");
 }
 END_TEST
@@ -377,7 +380,7 @@ START_TEST(shares_round_half_to_even)
     ck_assert_int_eq(kvr_share(3.5, 1, 9), 4);
     ck_assert_int_eq(kvr_share(0.2, 1, 9), 1);
     ck_assert_int_eq(kvr_share(9.6, 1, 9), 9);
-    /* A share of no tokens is none. */
+    /* If there are no tokens, the result is 0 although the lower limit is 1. */
     ck_assert_int_eq(kvr_share(0.2, 1, 0), 0);
     ck_assert_int_eq(kvr_share(NAN, 1, 9), 1);
     ck_assert_int_eq(kvr_share(INFINITY, 1, 9), 9);
@@ -395,8 +398,8 @@ START_TEST(topk_has_a_total_order)
 }
 END_TEST
 
-/* Returns a score: one of a few values with many ties and non-finite ones, ascending,
- * descending, or mixed. */
+/* Returns score i of n. `which` selects the sequence: ties and non-finite values, ascending,
+ * descending, pseudorandom, or ascending and then descending. */
 static float some_score(int which, int i, int n)
 {
     static const float odd[] = { NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1, -1, 1e-40f };

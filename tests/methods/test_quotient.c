@@ -1,5 +1,5 @@
-/* test_quotient.c - kvr_quotient gives the bits of a division, for every 11-bit divisor and for
- * the square roots of the Walsh-Hadamard transform. */
+/* test_quotient.c - results of kvr_quotient() are bit-identical to a division, for every 11-bit
+ * divisor and for the square roots of the Walsh-Hadamard transform. */
 #include "methods/kernels/quotient.h"
 
 #include <stdlib.h>
@@ -18,8 +18,9 @@ static void check(float y, float s, float inv)
         ck_abort_msg("%a / %a: finite: %a", (double)y, (double)s, (double)want);
 }
 
-/* Step between the dividends tried for each 11-bit divisor. It is a prime, and each divisor
- * starts at another dividend. With KVREEL_EVERY=1 all 2^33 pairs are tried. */
+/* Step between the dividends tried for each 11-bit divisor. It is a prime, and the first dividend
+ * depends on the divisor, so that divisors are tested with different dividends. With KVREEL_EVERY=1
+ * all 2^33 pairs are tried. */
 static unsigned stride(void)
 {
     return getenv("KVREEL_EVERY") ? 1 : 1021;
@@ -48,7 +49,8 @@ START_TEST(steps)
 }
 END_TEST
 
-/* Approximations of 1 / s from 4 ulp below to 4 ulp above are refined to the rounded 1 / s. */
+/* kvr_inverse_refine() turns an approximation of 1 / s that is off by at most 4 ulp into the
+ * correctly rounded 1 / s. */
 START_TEST(inverses)
 {
     for (unsigned m = 1024; m < 2048; m++)
@@ -102,8 +104,8 @@ START_TEST(edges)
 }
 END_TEST
 
-/* For subnormal dividends, the result is off by at most 2^-149, and it is 0 only if the quotient
- * is. */
+/* For subnormal dividends, the result differs from a division by at most 2^-149, and it is 0
+ * exactly when the division gives 0. */
 START_TEST(below)
 {
     static const float s[] = { 3, 7, 127, 255, 11.3137083f };

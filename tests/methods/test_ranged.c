@@ -16,8 +16,9 @@ static struct kvr_packed code(struct kvr_dev *dev, const struct kvr_codec *c, co
     return p;
 }
 
-/* Eight tokens. Channel 0 has the symbols 15 15 16 14 15 15 16 15, and channel 1 the largest
- * magnitude, 15. The second case repeats the tokens four times. */
+/* Eight tokens of 8 channels. Channel 1 is 15 in every token, the largest magnitude, so that the
+ * step is 1. Channel 0 has the symbols 15 15 16 14 15 15 16 15, and the other channels are 0. The
+ * second case repeats the tokens four times. */
 START_TEST(worked_example)
 {
     static const int symbol[] = { 15, 15, 16, 14, 15, 15, 16, 15 };
@@ -50,9 +51,9 @@ START_TEST(worked_example)
 }
 END_TEST
 
-/* Decoded values equal those of the recomputed symbols, for every fill and over several
- * segments. Decoding a part gives the same values. No block exceeds the size that the layout
- * states. */
+/* The test recomputes the symbols of a block of several segments and checks the decoded values, for
+ * every kind of data in codec_tools.h. Decoding a part of the block gives the same values. No block
+ * is larger than the layout's maximum. */
 START_TEST(every_code_comes_back)
 {
     static const int bins[] = { 4, 16, 32, 64 };
@@ -101,8 +102,8 @@ START_TEST(every_code_comes_back)
 }
 END_TEST
 
-/* Uniform symbols take nearly the size that the layout allows, a constant channel next to
- * nothing. */
+/* Channels with uniformly distributed symbols take at least 90 % of the layout's maximum size. A
+ * constant channel takes at most 2 bytes per segment of 256 tokens. */
 START_TEST(bytes_follow_the_data)
 {
     const struct kvr_block_shape s = { 1024, 1, 16 };

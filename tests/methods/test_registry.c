@@ -58,8 +58,8 @@ static int n_methods(void)
 
 enum { READINGS = 2 + KVR_MAX_SHIPPED };
 
-/* Opens the method and reading that the index of a loop test stands for. Returns NULL if the
- * method does not have that reading. */
+/* Opens version i % READINGS of method i / READINGS; i is the index of a loop test. Returns NULL if
+ * the method does not have this version. */
 static struct kvr_scheme *plan_of(int i, const struct kvr_setting *s, int n)
 {
     struct kvr_scheme *p;
@@ -107,7 +107,7 @@ START_TEST(the_study_is_complete)
             ck_assert_str_eq(kvr_methods[i]->name, study33[n++]);
         }
     ck_assert_int_eq(n, N_STUDY);
-    ck_assert_ptr_null(kvr_method_at(n_methods())); /* No plug-in is loaded here. */
+    ck_assert_ptr_null(kvr_method_at(n_methods())); /* no plug-in adds methods in this test */
     ck_assert_ptr_null(kvr_method_at(1 << 20));
 }
 END_TEST
@@ -187,7 +187,7 @@ START_TEST(readings_are_told_apart)
     kvr_plan_axes(p, add_axis, &b);
     kvr_scheme_close(&p);
     if (!m->study && !strncmp(m->shipped[0].differs, "None", 4))
-        ck_assert_str_eq(a.text, b.text); /* the built-in method equals its authors' version */
+        ck_assert_str_eq(a.text, b.text); /* the method is the same as in its authors' project */
     else
         ck_assert_str_ne(a.text, b.text);
 }
@@ -272,9 +272,9 @@ static void add_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
     }
 }
 
-/* At its limits an option is accepted, or refused with a message: together with other options a
- * limit may be impossible, as in saliency(recent=1,important=1). Beyond its limits it is
- * refused. */
+/* The smallest and the largest value of an option are accepted or refused with a message. They may
+ * be refused because of another option, as in saliency(recent=1,important=1). Values outside the
+ * limits are always refused. */
 START_TEST(options_hold_at_both_ends)
 {
     struct tries *all = calloc(1, sizeof *all);
@@ -312,7 +312,8 @@ START_TEST(options_hold_at_both_ends)
 }
 END_TEST
 
-/* An alias opens the method under its own name, so results keep their content keys. */
+/* A method that is opened by its alias has the canonical name, so both names give the same keys of
+ * results. */
 START_TEST(an_alias_is_its_row)
 {
     struct kvr_scheme *p;
@@ -336,7 +337,7 @@ START_TEST(unknown_names_are_refused)
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT8@study", NULL, 0), KVR_OK);
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4@both", NULL, 0), KVR_OK);
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4@vllm", NULL, 0), KVR_OK);
-    /* The message lists the readings that exist. */
+    /* The message lists the versions of the method. */
     ck_assert(strstr(kvr_error(), "@study") != NULL);
     ck_assert_int_ne(kvr_scheme_open(&p, "INT8_PTH@study", NULL, 0), KVR_OK);
     ck_assert_int_ne(kvr_scheme_open(&p, "INT8_PTH@llamacpp", NULL, 0), KVR_OK);
@@ -409,7 +410,8 @@ START_TEST(some_methods_bring_every_part)
     static const void *met[256];
     int n_met = 0, n_some = 0, n = n_methods();
 
-    /* The first round collects the parts of the chosen methods. */
+    /* Round 0 collects the parts of the chosen methods. Round 1 checks that no other method has
+     * another part. */
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < READINGS * n; i++) {
             struct kvr_scheme *p =
@@ -449,14 +451,14 @@ START_TEST(some_methods_bring_every_part)
 }
 END_TEST
 
-/* Cases in which options replace parts of a method by those of another one, given by name or by
- * text. The parts' own options can be set, too. A narrower name overrides a wider one in any
- * order. */
+/* Options that replace a codec or the tiers of a method. The value is the name of another method or
+ * the text of a codec or of tiers. Options of the replacement can be set, too. A narrower option
+ * name overrides a wider one, whatever the order of the settings. */
 static const struct {
     const char *spec;
     struct kvr_setting set[3];
     int n;
-    const char *axis; /* complete text of the axis, or NULL if the settings are refused */
+    const char *axis; /* expected NAME=VALUE of kvr_plan_axes(); NULL: settings are refused */
     const char *word; /* part of the message if they are refused */
 } others[] = {
     { "RTN_INT2",

@@ -1,5 +1,5 @@
-/* test_rotate.c - block rotations with random signs, against the definition in double precision;
- * and means that are subtracted and restored. */
+/* test_rotate.c - compares block rotations with random signs with their definition in double
+ * precision, and tests the stages `mean` and `demean`. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"
@@ -22,8 +22,9 @@ static double walsh(int i, int j)
     return __builtin_popcount((unsigned)(i & j)) % 2 ? -1 : 1;
 }
 
-/* A rotated unit vector shows its sign, since row 0 of H has only +1. Seven butterfly stages
- * over 128 floats are off by less than 1e-5 here. */
+/* Row 0 of H has only +1, so the first element of a rotated block reveals the random sign of the
+ * channel whose unit vector was rotated. Seven butterfly stages over 128 floats are off by less
+ * than 1e-5 here. */
 START_TEST(is_what_it_says)
 {
     struct kvr_codec *c = open_codec(rotations[_i].text, KVR_K, false, KVR_COMPUTE_F32);
@@ -102,7 +103,8 @@ START_TEST(offsets_cost_nothing)
         kvr_packed_free(&p);
         kvr_codec_close(&c);
     }
-    /* The steps are 2.5 sigma / 7 with `mean` and 30 / 7 without. */
+    /* With `mean` the step is about 2.5 / 7, since values are standard normal; without it the step
+     * is about 30 / 7. */
     ck_assert_msg(error[1] <= 0.02 && error[0] >= 0.5, "%g and %g", error[0], error[1]);
     kvr_dev_close(&dev);
     free(x);
@@ -111,7 +113,8 @@ START_TEST(offsets_cost_nothing)
 }
 END_TEST
 
-/* `demean` does not restore the mean, so the codec has no formula for its error. */
+/* `demean` subtracts the mean, and decoding does not add it again. The codec's error is therefore
+ * reported as KVR_NOISE_MEASURED, not by a formula. */
 START_TEST(demean_forgets)
 {
     const struct kvr_block_shape s = { 1, 1, 8 };

@@ -90,8 +90,8 @@ static double slow(int t)
     return sum / OUT;
 }
 
-/* Sums of 20 terms of order 1 in F32, up to about 5, have an error of 20 2^-24 * 5 = 6e-6. The
- * output has 5 such terms. */
+/* A hidden unit is an F32 sum of 20 terms of about 1. If partial sums reach 5, the rounding error
+ * is at most 20 * 2^-24 * 5 = 6e-6. An output adds 5 hidden units, so the limit is 3e-5. */
 START_TEST(it_is_its_formula)
 {
     struct kvr_salience_head *head;
