@@ -1,4 +1,5 @@
-/* built.h - path of a file in the build folder of the running test program.
+/* built.h - built_file() returns the path of a file in the build folder of the running test
+ * program.
  *
  *     built_file("tests/plugins/odd.so", path, sizeof path) */
 #ifndef TESTS_BUILT_H

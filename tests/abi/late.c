@@ -4,8 +4,9 @@
  *
  * The program loads the NEEDED libraries, then copies of each eater until glibc has no static TLS
  * left for another copy, then LIBRARY. It uses LIBRARY in the main thread and in a thread created
- * after loading. It then closes LIBRARY, opens it again and repeats both uses. If OTHER_OPENMP.so
- * is given, loops of the two OpenMP runtimes run alternately. */
+ * after loading. Three times, it closes LIBRARY, opens it again and repeats both uses.
+ * OTHER_OPENMP.so, if given, is a second OpenMP runtime. The program runs a parallel loop in it
+ * before, between and after the uses of LIBRARY, because two runtimes must work in one process. */
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -18,7 +19,7 @@
 enum { TOKENS = 512, HEADS = 4, DIM = 64, N = TOKENS * HEADS * DIM, MOST_EATERS = 4096 };
 
 static float k[N], v[N], k2[N], v2[N];
-static char hash[65]; /* hash of the block that the first use encodes */
+static char hash[65]; /* hash of the block that the first call of use() encodes */
 static const char *library;
 
 struct calls {
@@ -65,7 +66,7 @@ static struct calls opened(void)
     };
 }
 
-/* Encodes and decodes a block; its hash must equal the hash of the first use. */
+/* Encodes and decodes a block. Its hash must equal that of the first call. */
 static void use(const struct calls *c)
 {
     struct kvreel_block_shape s = { sizeof s, .n_tok = TOKENS, .n_heads = HEADS, .head_dim = DIM };
@@ -75,20 +76,20 @@ static void use(const struct calls *c)
     double far = 0, all = 0;
 
     if (c->method_open(&m, "RTN_INT5", NULL) != KVREEL_ENOTFOUND || !strstr(c->error(), "RTN_INT5"))
-        die("an unknown method", c->error());
+        die("opening an unknown method", c->error());
     if (c->method_open(&m, "TURBOQUANT_PROD_4BIT", NULL) || c->encode(&b, m, k, v, &s) ||
         c->decode(b, k2, v2, NULL) || c->hash(b, hex))
-        die("coded and decoded", c->error());
+        die("encoding and decoding", c->error());
     for (int i = 0; i < N; i++) {
         far += (double)(k2[i] - k[i]) * (double)(k2[i] - k[i]);
         all += (double)k[i] * (double)k[i];
     }
     if (!(far > 0 && far < 0.2 * all))
-        die("near what was coded", "it is not");
+        die("decoded keys", "not close to the encoded keys");
     if (!hash[0])
         memcpy(hash, hex, sizeof hash);
     if (strcmp(hash, hex) != 0)
-        die("the same bytes each time", hex);
+        die("the hash differs from the first one", hex);
     c->block_free(&b);
     c->method_close(&m);
 }
@@ -106,7 +107,7 @@ static void use_everywhere(const struct calls *c)
 
     use(c);
     if (pthread_create(&thread, NULL, use_in_thread, &copy) || pthread_join(thread, NULL))
-        die("a thread", "cannot be made");
+        die("thread", "cannot be created");
 }
 
 static int copied(const char *from, const char *to)
@@ -132,7 +133,7 @@ static void eat(const char *scratch, char *eaters)
 
         do {
             if (n == MOST_EATERS)
-                die("static TLS", "it has no end");
+                die("static TLS", "not used up by 4096 libraries");
             snprintf(path, sizeof path, "%s/eater%d.so", scratch, n++);
             if (!copied(at, path))
                 die(path, "cannot be written");
@@ -142,7 +143,7 @@ static void eat(const char *scratch, char *eaters)
             die(path, why);
     }
     if (n < 2)
-        die("static TLS", "nothing has been eaten");
+        die("static TLS", "the first eater could not be loaded");
 }
 
 static void count(void *n)
@@ -150,14 +151,14 @@ static void count(void *n)
     __atomic_fetch_add((int *)n, 1, __ATOMIC_RELAXED);
 }
 
-/* Runs a loop of the other OpenMP runtime with four threads. */
+/* Runs a parallel loop of four threads in the second OpenMP runtime. */
 static void other_loop(void (*parallel)(void (*)(void *), void *, unsigned, unsigned))
 {
     int n = 0;
 
     parallel(count, &n, 4, 0);
     if (n != 4)
-        die("the other OpenMP runtime", "not four threads");
+        die("the second OpenMP runtime", "did not run four threads");
 }
 
 int main(int argc, char **argv)
@@ -177,7 +178,7 @@ int main(int argc, char **argv)
         void *h = dlopen(argv[i + other], RTLD_NOW | RTLD_LOCAL);
 
         if (!h)
-            die("what it needs", dlerror());
+            die("a NEEDED library", dlerror());
         if (other) {
             *(void **)&parallel = symbol(h, "GOMP_parallel");
             other_loop(parallel);

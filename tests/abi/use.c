@@ -30,25 +30,26 @@ static void check_method(void)
     check("an unknown method is refused",
           kvreel_method_open(&m, "RTN_INT5", NULL) == KVREEL_ENOTFOUND && !m &&
               strstr(kvreel_error(), "did you mean"));
-    check("a setting without a value",
+    check("a setting without a value is refused",
           kvreel_method_open(&m, "RTN_INT4", (const char *const[]){ "group", NULL }) ==
                   KVREEL_EINVAL &&
               strstr(kvreel_error(), "key=value"));
-    check("a setting out of bounds",
+    check("a setting out of bounds is refused",
           kvreel_method_open(&m, "RTN_INT4", (const char *const[]){ "bits=77", NULL }) ==
               KVREEL_EINVAL);
-    check("what there is", !kvreel_registry(&json) && strstr(json, "\"RTN_INT4\""));
+    check("the registry lists RTN_INT4", !kvreel_registry(&json) && strstr(json, "\"RTN_INT4\""));
     kvreel_free(json);
-    check("predicted", !kvreel_method_open(&m, "RTN_INT4", NULL) &&
-                           !kvreel_predict(m, "wan-1.3b", 3, &json) &&
-                           strstr(json, "\"nominal_bytes\":"));
+    check("bytes are predicted", !kvreel_method_open(&m, "RTN_INT4", NULL) &&
+                                     !kvreel_predict(m, "wan-1.3b", 3, &json) &&
+                                     strstr(json, "\"nominal_bytes\":"));
     kvreel_free(json);
-    check("no frames", kvreel_predict(m, "wan-1.3b", 0, &json) == KVREEL_EINVAL && !json);
+    check("a prediction for 0 frames is refused",
+          kvreel_predict(m, "wan-1.3b", 0, &json) == KVREEL_EINVAL && !json);
     kvreel_method_close(&m);
 }
 
 /* A caller built with an older header passes a shorter struct, without the fields that were added
- * later. The field `size` is its length in bytes. */
+ * later. The field `size` holds the struct's length in bytes. */
 static void check_sizes(const kvreel_method *m)
 {
     struct kvreel_block_shape s = { .n_tok = TOKENS, .n_heads = HEADS, .head_dim = DIM };
@@ -58,15 +59,17 @@ static void check_sizes(const kvreel_method *m)
         uint64_t beyond;
     } later = { .bytes = { .size = sizeof later }, .beyond = 77 };
 
-    check("a struct without its size", kvreel_block_encode(&b, m, k, v, &s) == KVREEL_EINVAL);
+    check("a struct of size 0 is refused", kvreel_block_encode(&b, m, k, v, &s) == KVREEL_EINVAL);
     s.size = offsetof(struct kvreel_block_shape, tokens_per_frame);
     s.tokens_per_frame = -5; /* this field lies beyond `size`, so it must be ignored */
-    check("a shorter struct", !kvreel_block_encode(&b, m, k, v, &s));
-    check("a longer one", !kvreel_block_bytes(b, &later.bytes) && later.beyond == 77 &&
-                              later.bytes.size == sizeof later && later.bytes.tokens == TOKENS);
+    check("a shorter struct is accepted", !kvreel_block_encode(&b, m, k, v, &s));
+    check("a longer struct is accepted",
+          !kvreel_block_bytes(b, &later.bytes) && later.beyond == 77 &&
+              later.bytes.size == sizeof later && later.bytes.tokens == TOKENS);
     kvreel_block_free(&b);
     s = (struct kvreel_block_shape){ .size = sizeof s, .n_tok = -1, .n_heads = 1, .head_dim = 8 };
-    check("no tokens", kvreel_block_encode(&b, m, k, v, &s) == KVREEL_EINVAL && !b);
+    check("a negative number of tokens is refused",
+          kvreel_block_encode(&b, m, k, v, &s) == KVREEL_EINVAL && !b);
 }
 
 static void check_block(const kvreel_method *m)
@@ -77,22 +80,24 @@ static void check_block(const kvreel_method *m)
     char hex[65] = "";
     float worst = 0;
 
-    check("coded", !kvreel_block_encode(&b, m, k, v, &s));
-    check("decoded", !kvreel_block_decode(b, k2, v2, NULL));
+    check("a block is encoded", !kvreel_block_encode(&b, m, k, v, &s));
+    check("a block is decoded", !kvreel_block_decode(b, k2, v2, NULL));
     for (int i = 0; i < N; i++)
         worst = fmaxf(worst, fmaxf(fabsf(k2[i] - k[i]), fabsf(v2[i] - v[i])));
-    /* 8-bit codes of values up to 1 in size: the error is at most half a step of 1/128 plus the
-     * rounding of the FP16 scale. */
-    check("near what was coded", worst > 0 && worst <= 0.005f);
-    check("its bytes", !kvreel_block_bytes(b, &bytes) && bytes.resident == bytes.nominal &&
-                           bytes.resident < bytes.bf16 && bytes.bf16 == 2 * 2 * N);
-    check("its hash", !kvreel_block_hash(b, hex) && strlen(hex) == 64);
-    check("attended to", !kvreel_block_attend(b, q, 1, HEADS, out));
+    /* Values are in [-1, 1], so the step of the 8-bit codes is at most 1/127. The error is at most
+     * half a step (.0039), plus the rounding of the FP16 scale. */
+    check("decoded values are close to the input", worst > 0 && worst <= 0.005f);
+    check("byte counts of a block", !kvreel_block_bytes(b, &bytes) &&
+                                        bytes.resident == bytes.nominal &&
+                                        bytes.resident < bytes.bf16 && bytes.bf16 == 2 * 2 * N);
+    check("hash of a block", !kvreel_block_hash(b, hex) && strlen(hex) == 64);
+    check("attention over a block", !kvreel_block_attend(b, q, 1, HEADS, out));
     for (int i = 0; i < HEADS * DIM; i++)
-        check("a mean of values of at most 1", fabsf(out[i]) <= 1.005f);
-    check("heads that do not divide", kvreel_block_attend(b, q, 1, 3, out) == KVREEL_EINVAL);
+        check("attention outputs are at most 1.005", fabsf(out[i]) <= 1.005f);
+    check("3 query heads on 2 KV heads are refused",
+          kvreel_block_attend(b, q, 1, 3, out) == KVREEL_EINVAL);
     kvreel_block_free(&b);
-    kvreel_block_free(&b); /* copes */
+    kvreel_block_free(&b); /* freeing a NULL block is allowed */
 }
 
 int main(void)
@@ -105,10 +110,10 @@ int main(void)
     }
     for (int i = 0; i < HEADS * DIM; i++)
         q[i] = sinf((float)i);
-    check("the library is that of the header", kvreel_abi() == KVREEL_ABI);
+    check("library and header have the same ABI version", kvreel_abi() == KVREEL_ABI);
     check_method();
-    check("opened", !kvreel_method_open(&m, "RTN_INT8", NULL));
-    check("named", !strcmp(kvreel_method_name(m), "RTN_INT8"));
+    check("RTN_INT8 is opened", !kvreel_method_open(&m, "RTN_INT8", NULL));
+    check("a method has its name", !strcmp(kvreel_method_name(m), "RTN_INT8"));
     check_sizes(m);
     check_block(m);
     kvreel_method_close(&m);

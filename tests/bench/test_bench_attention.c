@@ -6,7 +6,7 @@
 #include "harness/device/dev.h"
 #include "tests/suite.h"
 
-START_TEST(large_shapes_are_cut_to_a_part_of_their_queries)
+START_TEST(large_shapes_compute_a_subset_of_queries)
 {
     static const struct {
         int queries, keys, heads, d, want;
@@ -48,8 +48,9 @@ START_TEST(a_shape_has_a_row_for_every_path_and_method)
 }
 END_TEST
 
-/* A benchmark returns a row however large its shape is: the time limit ends the rounds. */
-START_TEST(rounds_end_with_their_time)
+/* A benchmark stops measuring when its time limit has passed, but not before its third round.
+ * Shapes of any size therefore get result rows, which are marked `out_of_time`. */
+START_TEST(rounds_end_at_the_time_limit)
 {
     struct kvr_bench_row rows[KVR_BENCH_ATTENTION_ROWS];
     struct kvr_dev *dev;
@@ -74,8 +75,8 @@ int main(void)
     TCase *t = tcase_create("bench attention");
 
     suite_add_tcase(s, t);
-    tcase_add_test(t, large_shapes_are_cut_to_a_part_of_their_queries);
+    tcase_add_test(t, large_shapes_compute_a_subset_of_queries);
     tcase_add_test(t, a_shape_has_a_row_for_every_path_and_method);
-    tcase_add_test(t, rounds_end_with_their_time);
+    tcase_add_test(t, rounds_end_at_the_time_limit);
     return run_suite(s);
 }

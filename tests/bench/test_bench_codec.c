@@ -79,7 +79,7 @@ START_TEST(what_remembers_is_found)
 }
 END_TEST
 
-START_TEST(rows_go_round)
+START_TEST(rows_are_rotated)
 {
     int x[] = { 1, 2, 3, 4, 5, 6 };
     static const int want[] = { 3, 4, 5, 6, 1, 2 };
@@ -112,8 +112,8 @@ START_TEST(rounds_end_when_they_are_steady)
 }
 END_TEST
 
-/* Compares the shortest of 9 times with and without caches, because a busy machine lengthens some
- * of them. */
+/* Reading is slower after kvr_bench_evict() has emptied the CPU's caches. The shortest of 9 times
+ * is compared, because a busy machine lengthens some of them. */
 START_TEST(what_is_cold_is_slower)
 {
     enum { BYTES = 1 << 18, ROUNDS = 9 };
@@ -147,7 +147,7 @@ START_TEST(what_is_cold_is_slower)
 }
 END_TEST
 
-START_TEST(what_cannot_be_run_is_refused)
+START_TEST(bad_shapes_and_failed_allocations)
 {
     const struct kvr_block_shape odd = { 50, 2, 48 };
     struct kvr_bench_row rows[KVR_BENCH_CODEC_ROWS];
@@ -176,10 +176,10 @@ int main(void)
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, rows_are_complete);
-    tcase_add_test(tc, rows_go_round);
+    tcase_add_test(tc, rows_are_rotated);
     tcase_add_test(tc, rounds_end_when_they_are_steady);
     tcase_add_test(tc, what_is_cold_is_slower);
     tcase_add_test(tc, what_remembers_is_found);
-    tcase_add_test(tc, what_cannot_be_run_is_refused);
+    tcase_add_test(tc, bad_shapes_and_failed_allocations);
     return run_suite(s);
 }

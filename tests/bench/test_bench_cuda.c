@@ -1,5 +1,5 @@
-/* test_bench_cuda.c - benchmarks on an emulated CUDA device: their checks and rows. An emulated
- * device gets no speed ratio. */
+/* test_bench_cuda.c - benchmarks on an emulated CUDA device: their checks and rows. Rows of an
+ * emulated device have no ratio to the reference's time (NaN). */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -54,7 +54,7 @@ START_TEST(rows_of_coding)
     ck_assert_msg(kvr_bench_codec_cuda(dev, &shape, 3, &sink, rows, &n) == KVR_OK, "%s",
                   kvr_error());
     ck_assert_int_eq(n_told, n);
-    ck_assert_int_eq(n, 2 * lines); /* per line, one row that quantises and one that dequantises */
+    ck_assert_int_eq(n, 2 * lines); /* per benchmark line, a `quantise` and a `dequantise` row */
     for (int i = 0; i < n; i++) {
         const char *what = i % 2 ? "dequantise." : "quantise.";
 
@@ -88,8 +88,8 @@ START_TEST(coding_is_refused)
 }
 END_TEST
 
-/* A row is returned only after its result agreed with a direct softmax. Loop: mma.sync kernels,
- * then warp-group kernels. */
+/* A row is returned only after its result agreed with a direct softmax. Loop index 0 runs the
+ * mma.sync kernels of compute capability 8.0, and index 1 the wgmma kernels of 9.0. */
 START_TEST(rows_of_attention)
 {
     static const char *const paths[] = { "dense", "staged", "fused", "int8" };
@@ -128,9 +128,10 @@ START_TEST(rows_of_attention)
 }
 END_TEST
 
-/* Where cuDNN is present, it is the reference of every row. Its result is verified before it is
- * timed. */
-START_TEST(attention_beside_cudnn)
+/* If cuDNN's output is correct, cuDNN gets its own rows and is the reference of all other rows. If
+ * the output is wrong or cuDNN has no kernel, cuDNN gets no rows, and the reference of the staged
+ * and fused rows is the dense BF16 kernel. The fake cuDNN simulates these three cases. */
+START_TEST(attention_with_cudnn)
 {
     static const struct {
         const char *trouble, *reason;
@@ -164,7 +165,7 @@ START_TEST(attention_beside_cudnn)
             ck_assert(rows[k].n == 3 && rows[k].median > 0 && isnan(rows[k].ratio));
         }
         ck_assert_int_eq(own, i ? 0 : 2);
-        for (uint64_t k = 1; k < 12; k += 3) { /* including the benchmark's own memory for cuDNN */
+        for (uint64_t k = 1; k < 12; k += 3) { /* allocations for cuDNN fail, too */
             kvr_mem_fail_after(dev, k);
             ck_assert_int_eq(kvr_bench_attention_cuda(dev, 3, NULL, rows, &n), KVR_ENOMEM);
         }
@@ -195,7 +196,7 @@ static void count(void *ctx, const struct kvr_bench_row *row)
 
 /* A benchmark measures only the rows whose names the filter accepts, and an accepted row does not
  * depend on a rejected one. */
-START_TEST(rows_left_out)
+START_TEST(rows_are_filtered)
 {
     static const struct {
         const char *want[2];
@@ -286,8 +287,9 @@ static enum kvr_status clocked(void *ctx, int iter)
     return note(ctx, 'w', iter);
 }
 
-/* Two warm-up rounds, one round on a single buffer, then the measured rounds. Work and reference
- * use the same buffers in the same order. */
+/* kvr_rounds_run() makes two warm-up rounds, runs the work three times on one buffer (`warm`), and
+ * then makes three measured rounds. A round runs the reference on two buffers and then the work on
+ * the same two. */
 START_TEST(turns_alternate)
 {
     enum { WARM = 2 * 4, SAME = 3, ALL = WARM + SAME + 3 * 4 };
@@ -302,7 +304,7 @@ START_TEST(turns_alternate)
     ck_assert_int_eq(kvr_rounds_run(&t, times), KVR_OK);
     ck_assert_int_eq(d.n, ALL);
     for (int i = 0; i < d.n; i++) {
-        const int k = i < WARM ? i : i - SAME; /* index without the single-buffer rounds */
+        const int k = i < WARM ? i : i - SAME; /* index without the runs on one buffer */
         const bool same = i >= WARM && i < WARM + SAME;
 
         ck_assert_int_eq(d.what[i], !same && k % 4 < 2 ? 'r' : 'w');
@@ -326,7 +328,7 @@ START_TEST(turns_alternate)
 END_TEST
 
 /* Clocks are read while the work runs, not on the idle device before or after it. */
-START_TEST(clocks_are_looked_at_under_load)
+START_TEST(clocks_are_read_under_load)
 {
     struct kvr_round_times *times = calloc(1, sizeof *times);
     struct kvr_dev *dev;
@@ -352,7 +354,7 @@ START_TEST(clocks_are_looked_at_under_load)
 }
 END_TEST
 
-START_TEST(spread_is_of_the_rounds)
+START_TEST(quartiles_are_over_rounds)
 {
     double v[5] = { 5, 1, 4, 2, 3 }, ratio[5] = { 10, 50, 20, 40, 30 };
     struct kvr_bench_row row = { .missing = "nothing yet" };
@@ -380,11 +382,11 @@ int main(void)
     tcase_add_test(tc, rows_of_coding);
     tcase_add_test(tc, coding_is_refused);
     tcase_add_loop_test(tc, rows_of_attention, 0, 2);
-    tcase_add_test(tc, attention_beside_cudnn);
-    tcase_add_test(tc, rows_left_out);
+    tcase_add_test(tc, attention_with_cudnn);
+    tcase_add_test(tc, rows_are_filtered);
     tcase_add_loop_test(tc, rows_of_layers, 0, 2);
     tcase_add_test(tc, turns_alternate);
-    tcase_add_test(tc, clocks_are_looked_at_under_load);
-    tcase_add_test(tc, spread_is_of_the_rounds);
+    tcase_add_test(tc, clocks_are_read_under_load);
+    tcase_add_test(tc, quartiles_are_over_rounds);
     return run_suite(s);
 }

@@ -212,8 +212,9 @@ START_TEST(codes_have_a_tolerance)
 }
 END_TEST
 
-/* Variants that share one kernel table, as AVX-512 may share AVX2's, are run once. */
-START_TEST(shared_tables_are_one)
+/* If several ISA variants share one kernel table, as AVX2 and AVX-512 may, the table is tested only
+ * once. */
+START_TEST(shared_tables_are_tested_once)
 {
     int n[KVR_N_ISA] = { 0 }, usable = 0;
 
@@ -239,7 +240,7 @@ int main(void)
     tcase_add_test(tc, faults_are_seen);
     tcase_add_test(tc, a_reference_decides);
     tcase_add_test(tc, codes_have_a_tolerance);
-    tcase_add_test(tc, shared_tables_are_one);
+    tcase_add_test(tc, shared_tables_are_tested_once);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

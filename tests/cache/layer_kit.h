@@ -35,8 +35,8 @@ static inline void kit_close(struct kit *t)
 }
 
 /* Stores the keys and values of tokens [at, at + n). The arrays `keys` and `values` have the shape
- * [all tokens, width]. Then decodes the stored keys and values of tokens [0, at + n) to k and v.
- * Sets held[i] to 1 if attention uses token i, otherwise to 0. */
+ * [all tokens, width]. Then decodes tokens [0, at + n) of the layer to k and v [at + n, width],
+ * unless k and v are NULL. Sets held[i] to 1 if attention uses token i, otherwise to 0. */
 static inline void kit_store(struct kit *t, const float *keys, const float *values, int width,
                              int64_t at, int n, float *k, float *v, uint8_t *held)
 {

@@ -1,4 +1,5 @@
-/* test_adaptive_sink.c - adaptive replacement of sink frames, against a slow reference. */
+/* test_adaptive_sink.c - the retention `adaptive_sink` selects the same sink frames as a direct
+ * implementation of its rule. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -59,9 +60,10 @@ static bool among(const int *list, int n, int frame)
     return false;
 }
 
-/* The reference replays the rule frame by frame, with a list of sink frames and a queue of
- * recent ones. Storing a chunk a second time must not change the selection. */
-START_TEST(the_least_alike_gives_way)
+/* The test applies the rule of methods/retention/adaptive_sink.c frame by frame, with a list of
+ * sink frames and a queue of recent frames. Storing a chunk a second time must not change the
+ * selection. */
+START_TEST(the_least_similar_sink_is_replaced)
 {
     static const char *const thresholds[] = { "-2", "0", "0.2", "1.01" };
     int sink[SINKS] = { 0, 1, 2 }, queue[RECENT] = { -1, -1, -1 }, replaced = 0;
@@ -104,7 +106,7 @@ START_TEST(the_least_alike_gives_way)
 END_TEST
 
 /* In a video of equal frames, no sink frame is ever replaced. */
-START_TEST(a_still_picture)
+START_TEST(equal_frames_replace_no_sink)
 {
     struct kit t;
 
@@ -128,7 +130,7 @@ int main(void)
     TCase *tc = tcase_create("adaptive sink");
 
     suite_add_tcase(s, tc);
-    tcase_add_loop_test(tc, the_least_alike_gives_way, 0, 4);
-    tcase_add_test(tc, a_still_picture);
+    tcase_add_loop_test(tc, the_least_similar_sink_is_replaced, 0, 4);
+    tcase_add_test(tc, equal_frames_replace_no_sink);
     return run_suite(s);
 }

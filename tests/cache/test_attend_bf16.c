@@ -1,6 +1,6 @@
 /* test_attend_bf16.c - CPU attention in BF16 against a softmax in double precision, within the
- * bound of attend_bf16.h. It runs on portable C and, where present, on AMX. Both give the same
- * bits. */
+ * bound of attend_bf16.h. The kernels in portable C and those with AMX, if the CPU has AMX, give
+ * bit-identical results. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ enum { MAX_KEYS = RAW + WIDE + ZEROS + CAUSAL };
 static const int widths[] = { 16, 24, 64, 80, 128, 160 };
 enum { N_WIDTHS = (int)(sizeof widths / sizeof *widths) };
 
-/* k and v have one row per key, in the order of the spans. They hold the stored values for the
- * double-precision reference. */
+/* k and v [MAX_KEYS,HEADS,d] contain the keys and values of all spans, one span after another,
+ * rounded to their stored type. The double-precision reference reads them. */
 struct kit {
     struct kvr_dev *dev;
     int d;
@@ -146,7 +146,8 @@ static double error_of(const struct kit *t, int r, int h, struct squares *square
     return worst;
 }
 
-/* Loops over head widths, the staged and the fused path, and the portable and the AMX kernels. */
+/* Every output is within its error bound. The test loops over head widths, the staged and the fused
+ * path, and the portable and the AMX kernels. */
 START_TEST(within_the_bound)
 {
     const char *by = _i / (2 * N_WIDTHS) ? "amx_bf16" : "portable";
@@ -160,23 +161,23 @@ START_TEST(within_the_bound)
             for (int h = 0; h < HEADS; h++) {
                 const double err = error_of(t, r, h, &squares);
 
-                ck_assert_msg(err <= 1, "%s, D %d: query %d, head %d is off by %g of its bound", by,
-                              t->d, r, h, err);
+                ck_assert_msg(err <= 1, "%s, D %d: query %d, head %d: error is %g times the bound",
+                              by, t->d, r, h, err);
                 worst = fmax(worst, err);
             }
         off = sqrt(squares.off / squares.all);
-        printf("D %d, %s, %s: off by up to %.3f of the bound, together by %.2g\n", t->d,
+        printf("D %d, %s, %s: errors up to %.3f of the bound, relative L2 error %.2g\n", t->d,
                t->job.fused ? "fused" : "staged", by, worst, off);
-        /* The relative L2 error must show BF16 rounding: F32 arithmetic would give 1e-6, a
-         * missing key .05. */
-        ck_assert_msg(off <= 0x1p-7 && off >= 0x1p-12, "off by %g together", off);
+        /* BF16 rounding gives a relative L2 error between 2^-12 and 2^-7. F32 arithmetic would give
+         * 1e-6, and a skipped key .05. */
+        ck_assert_msg(off <= 0x1p-7 && off >= 0x1p-12, "relative L2 error %g", off);
     }
     kit_close(t);
 }
 END_TEST
 
 /* Each kernel gives the same bits in portable C as on AMX. Without AMX the test is skipped. */
-START_TEST(plain_tiles_are_the_instructions)
+START_TEST(portable_tiles_equal_amx)
 {
     enum { M = 45, N = 96, D = 80 };
     static kvr_bf16 q[M * N], panels[N * N];
@@ -212,7 +213,7 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, within_the_bound, 0, 4 * N_WIDTHS);
-    tcase_add_test(tc, plain_tiles_are_the_instructions);
+    tcase_add_test(tc, portable_tiles_equal_amx);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

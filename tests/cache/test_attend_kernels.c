@@ -176,7 +176,8 @@ START_TEST(f32_agrees)
         add_tile_f32(t);
         ck_assert_msg(error_of(t) <= 5e-6, "%s %dx%dx%d: %g", kvr_isa_name(isa), t->s.m, t->s.n,
                       t->s.d, error_of(t));
-        /* The same keys and values again leave the weighted mean unchanged. */
+        /* Adding the same tile of keys and values a second time leaves the weighted mean
+         * unchanged. */
         add_tile_f32(t);
         ck_assert(error_of(t) <= 5e-6);
         guards_stand(t);
@@ -187,9 +188,10 @@ START_TEST(f32_agrees)
 }
 END_TEST
 
-/* The expected errors are derived at int8_agrees in test_paths.c: .032 with codes up to 63 and
- * .018 with codes up to 127, for normal values in rows of 32. Rows of 128 and 256 have larger
- * maxima (2.8 and 3.0), so the limits are a third larger. */
+/* The comment on int8_agrees in test_paths.c derives limits for rows of 32 normally distributed
+ * values: .032 with codes up to 63, .018 with codes up to 127. Rows of 128 and 256 values have
+ * larger maxima (2.8 and 3.0 instead of 2.2) and thus larger steps, so the limits here are a third
+ * larger. */
 START_TEST(int8_agrees)
 {
     for (int isa = 0; isa < KVR_N_ISA; isa++) {
@@ -211,7 +213,7 @@ START_TEST(int8_agrees)
 }
 END_TEST
 
-/* All ISA variants with the same largest code give the same codes. */
+/* ISA variants with the same largest code (63 or 127) give identical value codes and scales. */
 START_TEST(codes_are_the_same)
 {
     struct kit *first[128] = { NULL };
@@ -240,9 +242,9 @@ START_TEST(codes_are_the_same)
 }
 END_TEST
 
-/* A non-finite element in a query makes all outputs of that query non-finite. One in a value
- * makes its channel non-finite for every query. A NaN in a key makes all outputs non-finite. All
- * other outputs stay finite. */
+/* A non-finite element in a query makes all outputs of that query non-finite. A non-finite element
+ * in a value makes its channel non-finite in the outputs of all queries. A NaN in a key makes all
+ * outputs non-finite. All other outputs stay finite. */
 START_TEST(nan_stays)
 {
     static const float bad[] = { NAN, INFINITY, -INFINITY };
@@ -283,8 +285,9 @@ START_TEST(nan_stays)
 }
 END_TEST
 
-/* F32 kernels with keys scaled from 0 to 1e4, then byte kernels with constant values from 0 to
- * 1e4. Weights below e^-87 underflow to 0 and must not disturb the sum of the others. */
+/* Runs the F32 kernels with keys scaled by factors from 0 to 1e4, and the byte kernels with all
+ * values equal to a constant from 0 to 1e4. Weights below e^-87 underflow to 0 and must not disturb
+ * the sum of the others. */
 START_TEST(extremes)
 {
     static const float sizes[] = { 0, 1e-38f, 1e-20f, 30, 1e4f };
@@ -300,8 +303,8 @@ START_TEST(extremes)
             for (int j = 0; j < s.n * s.d; j++)
                 t->k[j] *= sizes[i];
             add_tile_f32(t);
-            /* F32 scores of size x have an error of x 2^-24, which becomes a relative error of
-             * the weights e^s. */
+            /* An F32 score s has an absolute error of |s| x 2^-24, which becomes a relative error
+             * of the weight e^s. */
             ck_assert_msg(error_of(t) <= 5e-6 * (1 + sizes[i]), "%s keys of %g: %g",
                           kvr_isa_name(isa), (double)sizes[i], error_of(t));
             free(t);
@@ -322,9 +325,9 @@ START_TEST(extremes)
 }
 END_TEST
 
-/* Keys share a mean of 40 in one channel. If it is passed as mu, the kernel subtracts it, and
- * the error is as small as for keys with mean 0. */
-START_TEST(a_mean_costs_nothing)
+/* All keys have a mean of 40 in channel 9. If the caller passes this mean as mu, the kernel
+ * subtracts it from the keys, and the error is as small as for keys with mean 0. */
+START_TEST(a_subtracted_mean_adds_no_error)
 {
     const struct shape s = { 16, 64, 64 };
 
@@ -392,7 +395,7 @@ START_TEST(byte_tiles_are_exact)
 END_TEST
 
 /* AMX and AVX512-VNNI sum to the same integers and convert them to the same floats. */
-START_TEST(amx_bytes_are_vnni)
+START_TEST(amx_equals_vnni)
 {
     static const char *const by[] = { "vnni", "amx_int8" };
     static float s[2][MAX_M * MAX_N], out[2][MAX_M * MAX_D];
@@ -435,10 +438,10 @@ int main(void)
     tcase_add_loop_test(t, int8_agrees, 0, N_SHAPES);
     tcase_add_loop_test(t, codes_are_the_same, 0, N_SHAPES);
     tcase_add_loop_test(t, byte_tiles_are_exact, 0, 48);
-    tcase_add_loop_test(t, amx_bytes_are_vnni, 0, N_SHAPES);
+    tcase_add_loop_test(t, amx_equals_vnni, 0, N_SHAPES);
     tcase_add_test(t, nan_stays);
     tcase_add_test(t, extremes);
-    tcase_add_test(t, a_mean_costs_nothing);
+    tcase_add_test(t, a_subtracted_mean_adds_no_error);
     suite_add_tcase(s, t);
     return run_suite(s);
 }

@@ -165,7 +165,7 @@ START_TEST(attention_is_softmax_over_what_is_read)
     double err = worst_error(q, kk, vv, past + CHUNK, d, out);
     ck_assert_msg(err <= 2e-5, "%s D %d: error %g", shapes[_i].method, d, err);
 
-    /* Changing one value must exceed the limit. */
+    /* After one value of the reference changes by 100, the error must exceed the limit. */
     cv[5] += 100;
     memcpy(vv + past * H * d, cv, n * sizeof *cv);
     ck_assert(!(worst_error(q, kk, vv, past + CHUNK, d, out) <= 2e-5));
@@ -180,7 +180,7 @@ START_TEST(attention_is_softmax_over_what_is_read)
 END_TEST
 
 /* Reading an F32 cache returns the bits that the clean passes appended, in order. */
-START_TEST(clean_pass_is_what_stays)
+START_TEST(clean_passes_are_stored)
 {
     struct kit k;
     const int d = 64;
@@ -198,7 +198,7 @@ START_TEST(clean_pass_is_what_stays)
         ck_assert_mem_eq(kk + (size_t)c * n, want, n * sizeof *want);
         free(want);
     }
-    /* A second clean pass of a chunk replaces what the first one stored. */
+    /* A second clean pass of a chunk overwrites the tokens that the first clean pass stored. */
     run_pass(&k, 1, 7, true, out);
     ck_assert_int_eq(kvr_cache_read(k.cache, 0, kk, NULL), 2 * CHUNK);
     float *want = normal(n, 107, 1);
@@ -233,7 +233,8 @@ START_TEST(same_bytes_for_any_thread_count)
 }
 END_TEST
 
-/* An INT4 chunk has one FP16 step per 16 tokens of a channel: 45 tokens are 3 blocks. */
+/* An INT4 chunk has one FP16 scale per channel and group of 16 tokens. The 45 tokens of a chunk
+ * make 3 groups. */
 START_TEST(bytes_are_what_the_format_says)
 {
     struct kit k;
@@ -296,7 +297,7 @@ START_TEST(failed_allocation_changes_nothing)
         ck_assert_uint_eq(before.live_total, after.live_total);
         ck_assert_int_eq(kvr_cache_read(k.cache, 0, NULL, NULL), CHUNK);
     }
-    ck_assert_int_ge(failures, 4); /* at least codes and steps, of keys and of values */
+    ck_assert_int_ge(failures, 4); /* one or more for codes and for scales, of keys and of values */
     free(out);
     free(q);
     kit_close(&k);
@@ -367,7 +368,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, attention_is_softmax_over_what_is_read, 0,
                         (int)(sizeof shapes / sizeof *shapes));
-    tcase_add_test(t, clean_pass_is_what_stays);
+    tcase_add_test(t, clean_passes_are_stored);
     tcase_add_test(t, same_bytes_for_any_thread_count);
     tcase_add_test(t, bytes_are_what_the_format_says);
     tcase_add_test(t, failed_allocation_changes_nothing);

@@ -60,8 +60,9 @@ static enum kvr_status commit(struct kvr_layer *l, struct kvr_buf *put, const st
     return kvr_dev_sync(l->dev);
 }
 
-/* Stores all tokens and writes the layer's fingerprint to `hex`. Returns false, with nothing
- * stored, if parts other than codecs read the values. */
+/* Commits all tokens chunk by chunk to a new layer on `device` and writes a hash of the layer's
+ * stored bytes to `hex`. Returns false and commits nothing if a part other than a codec (tiers,
+ * retention or a correction) reads the keys or values. */
 static bool store(enum kvr_backend device, struct kvr_scheme *p, const struct rows *r, bool bf16,
                   char hex[KVR_SHA256_HEX])
 {
@@ -110,7 +111,8 @@ static int same_bytes(enum kvr_backend device, const char *method)
            store(device, p, r, false, of_floats);
     if (only) {
         ck_assert(store(device, p, r, true, of_bf16));
-        ck_assert_msg(strcmp(of_floats, of_bf16) == 0, "%s: other bytes", method);
+        ck_assert_msg(strcmp(of_floats, of_bf16) == 0, "%s: F32 and BF16 rows give different bytes",
+                      method);
     }
     kvr_scheme_close(&p);
     free(r);
@@ -146,7 +148,6 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, of_every_method);
     tcase_add_loop_test(tc, on_a_device_too, 0, sizeof on_a_device / sizeof *on_a_device);
-    /* run_suite() does not fork: OpenMP's threads do not survive it. */
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -8,8 +8,8 @@
 #include "methods/method.h"
 #include "tests/suite.h"
 
-/* One method of each kind: exact values, a grid, a grid with a zero point, outliers, a rotation,
- * tiers, an eviction, a residual codec, and mean pooling. */
+/* One method of each kind: unquantized, symmetric integers, integers with a zero point, separate
+ * outliers, a Hadamard rotation, tiers, eviction, a residual codec, and mean pooling. */
 static const char *const methods[] = {
     "BF16",           "RTN_INT4",       "KIVI_INT2",
     "QAQ_INT2",       "QUAROT_KV_INT4", "AGE_TIER_INT4",
@@ -17,7 +17,7 @@ static const char *const methods[] = {
 };
 enum { N_METHODS = sizeof methods / sizeof *methods };
 
-START_TEST(what_is_built_in_keeps_to_them)
+START_TEST(builtin_methods_pass_all_checks)
 {
     struct kvr_conform c = { .method = methods[_i] };
     struct kvr_mem_stats mem;
@@ -38,7 +38,7 @@ START_TEST(what_is_built_in_keeps_to_them)
 }
 END_TEST
 
-START_TEST(the_studys_readings_are_left_to_its_own_tests)
+START_TEST(study_versions_skip_the_bytes_check)
 {
     struct kvr_conform c = { .method = "RTN_INT4@study" };
 
@@ -59,9 +59,8 @@ int main(void)
     TCase *tc = tcase_create("conform");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, what_is_built_in_keeps_to_them, 0, N_METHODS);
-    tcase_add_test(tc, the_studys_readings_are_left_to_its_own_tests);
-    /* run_suite() does not fork: OpenMP's threads do not survive it. */
+    tcase_add_loop_test(tc, builtin_methods_pass_all_checks, 0, N_METHODS);
+    tcase_add_test(tc, study_versions_skip_the_bytes_check);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -19,7 +19,8 @@
 enum { S = 7, FRAMES = 3, H = 2, MAX_D = 128, CHUNKS = 3, CHUNK = S * FRAMES };
 enum { N = CHUNK * H * MAX_D, CAPACITY = CHUNKS * N };
 
-/* Channels per head, more for methods that need wider heads. Unused parts of the buffers are 0. */
+/* Channels per head: 16, or more if the method or the test needs more. Buffers have room for MAX_D
+ * channels; their unused elements are 0. */
 static int D = 16;
 
 static struct kvr_cache_shape shape_of(enum kvr_dtype exact, int window)
@@ -46,8 +47,9 @@ struct result {
 
 /* If true, clean passes call kvr_cache_commit() without queries instead of kvr_cache_attend(). */
 static bool unasked;
-/* Type of queries and outputs: F32, F32 rounded to BF16, or BF16. FINISHED queries are BF16
- * normalized and rotated by the test, NORMED ones by the attention kernel. */
+/* Type of queries and outputs: F32 (AS_FLOATS), F32 rounded to BF16 (ROUNDED), or BF16 (all
+ * others). The test normalizes and rotates FINISHED queries; the attention kernel normalizes and
+ * rotates NORMED queries. */
 static enum { AS_FLOATS, ROUNDED, AS_BF16, FINISHED, NORMED } queries;
 
 static float inverses[CHUNK], weight[H * MAX_D];
@@ -199,9 +201,9 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
 
 static struct result cpu, cuda;
 
-/* Both backends hold the same codes, so the decoded values are bit-identical. Outputs may differ
- * by 2e-5. F32 sums of up to 63 keys run in another order, and transforms may be applied on the
- * other side of a product, as between the CPU's own paths (test_paths.c). */
+/* Both backends hold the same codes, so the decoded values are bit-identical. Outputs may differ by
+ * 2e-5. The backends add up to 63 F32 terms in different orders. One may also transform queries
+ * where the other transforms keys, as the CPU's paths do (test_paths.c). */
 static void compare(const char *spec, enum kvr_path path, int window)
 {
     double w;
@@ -259,10 +261,10 @@ START_TEST(paths_and_corrections_agree)
 }
 END_TEST
 
-/* With a BF16 cache, tensor cores round q, k, v and weights to BF16, with an RMS relative error of 0.0017.
- * At D = 16 and entries of variance 1, this moves a score by a standard deviation of about
- * 0.0017 sqrt(2) = 0.0024. An output is a mean of values and moves less. The limit 2^-6 is six
- * standard deviations. */
+/* With a BF16 cache, tensor cores round q, k, v and weights to BF16, with an RMS relative error of
+ * 0.0017. The elements of q and k have variance 1, and so have the scores. Both roundings together
+ * give scores an error of standard deviation 0.0017 sqrt(2) = 0.0024. An output is a weighted mean
+ * of values and has a smaller error. The limit 2^-6 is six standard deviations. */
 static void compare_bf16(const char *spec, enum kvr_path path, int window)
 {
     double w;
@@ -455,9 +457,10 @@ START_TEST(fused_is_refused_with_a_reason)
 }
 END_TEST
 
-/* With 50000 B of shared memory per block, the kernel of coded spans also reads the unquantized
- * rows. With 30000 B, the staged path multiplies in F32 and the fused path is refused. The
- * emulated device rejects launches that exceed the limit. */
+/* The kernel for unquantized tokens needs 57344 B of shared memory per block, the kernel for
+ * quantized tokens 38912 B or more. With 50000 B, the latter also reads unquantized tokens. With
+ * 30000 B, neither fits: the staged path multiplies in F32, and a cache with the fused path cannot
+ * be opened. The emulated device rejects launches that exceed the limit. */
 START_TEST(with_little_shared_memory)
 {
     static const char *const specs[] = { "BF16", "RTN_INT4", "KIVI_INT2+taylor" };
@@ -471,7 +474,6 @@ START_TEST(with_little_shared_memory)
     if (!kvr_stream_emulated())
         return;
     D = 64;
-    /* the kernel of rows needs 57344 B, that of coded spans 38912 B or more */
     setenv("KVREEL_EMULATED_SHARED", "50000", 1);
     compare_bf16(spec, KVR_PATH_STAGED, 0);
     compare_bf16(spec, KVR_PATH_FUSED, 0);
@@ -490,8 +492,8 @@ START_TEST(with_little_shared_memory)
 }
 END_TEST
 
-/* Reading back decodes and copies blocks of tokens, since waiting for the device takes longer
- * than decoding one token. */
+/* On a device, kvr_cache_read() must decode and copy many tokens per kernel launch: waiting for the
+ * device takes longer than decoding one token. */
 START_TEST(read_back_in_blocks)
 {
     const struct kvr_cache_shape shape = shape_of(KVR_F32, 0);
@@ -528,7 +530,8 @@ START_TEST(read_back_in_blocks)
 }
 END_TEST
 
-/* A cache fails to open if the device has no kernel for its kind of attention. */
+/* A cache fails to open if the device has no kernel for its attention: grouped KV heads, a causal
+ * mask, or INT8 arithmetic at this head_dim. */
 START_TEST(a_device_says_what_it_cannot_do)
 {
     static const struct {
@@ -562,8 +565,8 @@ START_TEST(a_device_says_what_it_cannot_do)
 }
 END_TEST
 
-/* What an observer saw in each pass: number of segments, and a weighted sum of stored keys and
- * inputs. Backends must agree to the bit. */
+/* Data that an observer records in each pass: the number of segments, and a weighted sum of stored
+ * keys and inputs. Both backends must give identical bits. */
 struct seen {
     int n;
     double sum[CHUNKS * 2];
@@ -587,7 +590,7 @@ static enum kvr_status look(void *ctx, const struct kvr_cache_view *v)
     return KVR_OK;
 }
 
-START_TEST(a_watcher_sees_the_same)
+START_TEST(observers_get_the_same_data)
 {
     static const char *const specs[] = { "QAQ_INT2+energy", "QAQ_INT2+energy",
                                          "FLOWCACHE_SOFT_PRUNE_INT2", "PRQ_INT4@study" };
@@ -621,7 +624,7 @@ int main(void)
     tcase_add_loop_test(tc, bf16_queries, 0, 2 * 9);
     tcase_add_loop_test(tc, normed_queries, 0, 2 * 3);
     tcase_add_loop_test(tc, fused_is_refused_with_a_reason, 0, 3);
-    tcase_add_loop_test(tc, a_watcher_sees_the_same, 0, 4);
+    tcase_add_loop_test(tc, observers_get_the_same_data, 0, 4);
     suite_add_tcase(s, tc);
     tc = tcase_create("what a device has");
     tcase_set_timeout(tc, 120);

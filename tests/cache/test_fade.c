@@ -15,8 +15,8 @@ enum { FRAMES = CHUNKS * F, TOKENS = FRAMES * S };
 static float keys[TOKENS * W], values[TOKENS * W], got_k[TOKENS * W], got_v[TOKENS * W];
 static uint8_t held[TOKENS];
 
-/* All keys are one vector, rotated to the token's position. A value holds its frame, its token
- * within the frame, and its head. */
+/* Before RoPE, all keys are the same vector. Channels 0 to 2 of a value contain the indices of its
+ * frame, of its token within the frame, and of its head. */
 static void make(void)
 {
     double co[D / 2], si[D / 2];
@@ -44,7 +44,8 @@ struct kit {
     struct kvr_layer layer;
 };
 
-/* A rollout over `frames` frames. The last chunk is stored twice. */
+/* Stores the chunks of a rollout over `frames` frames, the last chunk twice, and decodes the layer
+ * to got_k and got_v. */
 static void roll(struct kit *t, const char *retention, int frames)
 {
     const struct kvr_setting set[] = { { "retention", retention } };
@@ -80,8 +81,8 @@ static void done(struct kit *t)
     kvr_dev_close(&t->dev);
 }
 
-/* Checks that the entry of frame `at` is rotated to frame position `time`. Up to 121 earlier
- * rotations have each rounded to F32. */
+/* Checks that the entry of frame `at` is rotated to frame position `time`. The limit 2e-5 allows
+ * for up to 121 rotations, each rounded to F32. */
 static void is_turned_to(int at, int time)
 {
     for (int i = at * S * W; i < (at + 1) * S * W; i++) {
@@ -99,14 +100,14 @@ static const struct {
 } fade_cases[] = {
     { 12, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 } },
     { 15, { 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, { 0, 2, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14 } },
-    /* The published positions count from frame 21, 18 before the current chunk: 0 1 2 3 4 5 8 11
-     * 13 15 16 17. */
+    /* FadeMem publishes positions relative to frame 21, which is 18 frames before the current
+     * chunk: 0 1 2 3 4 5 8 11 13 15 16 17. */
     { 39,
       { 4, 8, 4, 4, 4, 4, 4, 2, 2, 1, 1, 1 },
       { 21, 22, 23, 24, 25, 26, 29, 32, 34, 36, 37, 38 } },
 };
 
-START_TEST(fading_is_the_published)
+START_TEST(fademem_has_the_published_positions)
 {
     struct kit t;
     int first = 0;
@@ -121,8 +122,8 @@ START_TEST(fading_is_the_published)
 
             if (i == 0) /* entry 0, the anchor, is frame 0 alone */
                 ck_assert(v[0] == 0);
-            /* An entry is a weighted mean of its frames. With two or more, it lies strictly
-             * between the first and the last. */
+            /* An entry is a weighted mean of its frames. The mean of two or more frame indices lies
+             * strictly between the first and the last index. */
             else
                 ck_assert_msg(v[0] >= (float)first && v[0] <= (float)(first + span - 1) &&
                                   (span == 1 || (v[0] > (float)first + .2f &&
@@ -153,9 +154,9 @@ START_TEST(the_newest_is_not_merged)
 }
 END_TEST
 
-/* After 360 frames, entries 0 to 2 are read at positions 342 to 344, and the three newest
- * entries at their own frames, 357 to 359. */
-START_TEST(fading_goes_on)
+/* After 360 frames, keys of entries 0 to 2 are rotated to frame positions 342 to 344, and keys of
+ * the three newest entries to their own frames, 357 to 359. */
+START_TEST(fademem_after_360_frames)
 {
     struct kit t;
 
@@ -169,13 +170,13 @@ START_TEST(fading_goes_on)
 }
 END_TEST
 
-/* Cases for a window of 21 frames. Once the chunk at frame `begin` is stored, the previous
- * chunk's entries hold the values of frames first, first + step and first + 2 step. */
+/* Rolling Sink with a window of 21 frames. When the chunk that begins at frame `begin` is stored,
+ * the chunk before it is overwritten by copies of frames first, first + step and first + 2 step. */
 static const struct {
     int begin, first, step;
 } replay_cases[] = { { 21, 17, -1 }, { 24, 14, -1 }, { 36, 2, -1 }, { 39, 0, 1 }, { 57, 17, -1 } };
 
-START_TEST(replay_is_the_published)
+START_TEST(rolling_sink_copies_the_published_frames)
 {
     const int begin = replay_cases[_i].begin, before = begin - F;
     struct kit t;
@@ -200,7 +201,7 @@ START_TEST(replay_is_the_published)
 }
 END_TEST
 
-/* Before the window is full, no frame is replayed and stored frames are unchanged. */
+/* Before the window is full, no frame is overwritten by a copy. */
 START_TEST(replay_waits_for_the_window)
 {
     struct kit t;
@@ -208,7 +209,8 @@ START_TEST(replay_waits_for_the_window)
     roll(&t, "replay(frames=21)", 21);
     ck_assert_mem_eq(got_k + 3 * S * W, keys + 3 * S * W, 18 * S * W * sizeof(float));
     ck_assert_mem_eq(got_v + 3 * S * W, values + 3 * S * W, 18 * S * W * sizeof(float));
-    /* The layer stores the window's 18 frames, and the first 18 frames in BF16 for the replay. */
+    /* The layer stores the window's 18 past frames in F32, and copies of the video's first 18
+     * frames in BF16. */
     ck_assert_uint_eq(kvr_layer_nominal(&t.layer),
                       2 * 18 * S * W * (sizeof(float) + sizeof(kvr_bf16)));
     done(&t);
@@ -221,10 +223,10 @@ int main(void)
     TCase *tc = tcase_create("fade");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, fading_is_the_published, 0, 3);
+    tcase_add_loop_test(tc, fademem_has_the_published_positions, 0, 3);
     tcase_add_test(tc, the_newest_is_not_merged);
-    tcase_add_test(tc, fading_goes_on);
-    tcase_add_loop_test(tc, replay_is_the_published, 0, 5);
+    tcase_add_test(tc, fademem_after_360_frames);
+    tcase_add_loop_test(tc, rolling_sink_copies_the_published_frames, 0, 5);
     tcase_add_test(tc, replay_waits_for_the_window);
     suite_add_tcase(s, tc);
     return run_suite(s);

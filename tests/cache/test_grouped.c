@@ -1,7 +1,7 @@
 /* test_grouped.c - fewer KV heads than query heads (GQA), and causal chunks.
  *
- * Attention is compared with a direct softmax in double precision. It is also compared with a
- * cache that stores each KV head once per query head. That cache gives the same attention and
+ * Attention is compared with a direct softmax in double precision, and with a cache that stores
+ * each KV head once for each of its G query heads. The second cache gives the same attention and
  * takes G times the bytes. */
 #include <check.h>
 #include <math.h>
@@ -106,8 +106,8 @@ static void kit_close(struct kit *k)
     kvr_dev_close(&k->dev);
 }
 
-/* Attends to each chunk and stores it. Writes out [N,H,D] and, unless `past` is NULL, the
- * attention weight of the past, past [N,H]. */
+/* Attends to each chunk and stores it. Writes out [N,H,D]. Unless `past` is NULL, writes to past
+ * [N,H] the sum of each query's attention weights on earlier chunks. */
 static void run(struct kit *k, const float *q, const float *key, const float *v, int kv_heads,
                 float *out, float *past)
 {
@@ -129,8 +129,8 @@ static void run(struct kit *k, const float *q, const float *key, const float *v,
     }
 }
 
-/* Attention of query (t, h) over tokens [0, n) in double precision. Writes out [D] and returns
- * the attention weight of tokens before `chunk0`. */
+/* Computes the attention of query (t, h) over tokens [0, n) in double precision. Writes out [D] and
+ * returns the sum of the weights of tokens before `chunk0`. */
 static double direct(const struct data *a, int t, int h, int n, int chunk0, double *out)
 {
     double *p = malloc((size_t)n * sizeof *p), top = -INFINITY, sum = 0, past = 0;
@@ -159,9 +159,9 @@ static double direct(const struct data *a, int t, int h, int n, int chunk0, doub
 
 static const enum kvr_path paths[] = { KVR_PATH_STAGED, KVR_PATH_FUSED, KVR_PATH_DENSE };
 
-/* Keys and values are BF16 numbers, which method BF16 stores exactly. Weights sum to 1, and
- * scores have magnitude up to 8. So sums of 64 products are off by at most 64 x 6e-8 x 8 = 3e-5,
- * which is also the relative error of the weights. */
+/* Keys and values are BF16 numbers, which method BF16 stores exactly. Scores have magnitude up to
+ * 8. As F32 sums of 64 products they have an error of at most 64 x 6e-8 x 8 = 3e-5, which becomes
+ * the relative error of the weights. Outputs are weighted means, so the limit 1e-4 is enough. */
 START_TEST(is_the_softmax_of_its_own_head)
 {
     struct data a = data_make();
@@ -185,7 +185,7 @@ START_TEST(is_the_softmax_of_its_own_head)
         }
     ck_assert_msg(worst <= 1e-4, "worst %g", worst);
     if (causal)
-        ck_assert_msg(worst_past <= 1e-4, "worst share %g", worst_past);
+        ck_assert_msg(worst_past <= 1e-4, "largest error of the past's weight %g", worst_past);
     kit_close(&k);
     free(past);
     free(out);
@@ -198,8 +198,9 @@ static const char *const methods[] = { "BF16",           "RTN_INT4",        "RTN
                                        "QUAROT_KV_INT4", "KIVI_INT2+taylor" };
 enum { N_METHODS = sizeof methods / sizeof *methods };
 
-/* Codes, steps and moments are computed per head, so both caches hold the same numbers. Blocks
- * differ, which leaves F32 rounding in sums of about 300 terms. */
+/* Codes, scales and moments (key statistics for corrections) are computed per head, so both caches
+ * store the same numbers. Attention divides the work into different blocks, so F32 sums of about
+ * 300 terms may round differently. */
 START_TEST(is_a_cache_of_repeated_heads)
 {
     const enum kvr_attend_as as = _i < N_METHODS ? KVR_ATTEND_FLOAT : KVR_ATTEND_INT8;
@@ -247,7 +248,7 @@ START_TEST(a_chunk_is_stored_without_attention)
     for (int i = 0; i < 2; i++) {
         kit_open(&k[i], "RTN_INT4", KV, true, KVR_PATH_STAGED, KVR_ATTEND_FLOAT);
         ck_assert_int_eq(kvr_cache_begin_pass(k[i].cache, &pass), KVR_OK);
-        /* Nothing was appended yet. */
+        /* Committing before any append fails. */
         ck_assert_int_eq(kvr_cache_commit(k[i].cache, 0), KVR_EINTERNAL);
         ck_assert_int_eq(kvr_cache_append(k[i].cache, 0, a.k, a.v), KVR_OK);
         ck_assert_int_eq(i ? kvr_cache_commit(k[i].cache, 0)

@@ -71,8 +71,8 @@ static void close_kit(struct kit *t)
     kvr_dev_close(&t->dev);
 }
 
-/* Attention weights of the keys. Head 0 attends to the newest frame, head 1 to the middle
- * frames, head 2 to the first frame. */
+/* Writes attention weights to sums [TOKENS,H]. Head 0 attends to the newest frame, head 1 to the
+ * middle frames, head 2 to the first frame. */
 static void fill_sums(float *sums)
 {
     for (int t = 0; t < TOKENS; t++) {
@@ -103,16 +103,16 @@ START_TEST(forcing)
     for (int h = 0; h < H; h++)
         ck_assert_int_eq(frames_held(&t, h, 0, F), CHUNK);
     ck_assert_int_eq(store(&t, 1, sums), KVR_OK);
-    /* Heads 0 and 2 put their weight on the sink or on near frames, so they are static. Head 1
-     * is dynamic: of the 18 segments of frames 2 to 4 it keeps a third, 6, besides the sink and
-     * the newest frame. */
+    /* Heads 0 and 2 put their weight on the sink or on near frames, so they are static. Head 1 is
+     * dynamic. Besides the sink and the newest frame, it keeps a third of the runs of positions in
+     * frames 2 to 4. A run has one token here, so head 1 keeps 6 of 18. */
     ck_assert_int_eq(frames_held(&t, 0, 0, 6), 2 * S);
     ck_assert_int_eq(frames_held(&t, 0, 0, 1), S);
     ck_assert_int_eq(frames_held(&t, 0, 5, 1), S);
     ck_assert_int_eq(frames_held(&t, 1, 0, 1), S);
     ck_assert_int_eq(frames_held(&t, 1, 5, 1), S);
     ck_assert_int_eq(frames_held(&t, 1, 1, 1), 0);
-    ck_assert_int_eq(frames_held(&t, 1, 2, 3), 6); /* segments of one token */
+    ck_assert_int_eq(frames_held(&t, 1, 2, 3), 6); /* 6 runs of one token */
     ck_assert_int_eq(frames_held(&t, 2, 0, 6), 2 * S);
     /* Classes do not change with later attention weights. */
     memset(sums, 0, sizeof sums);
@@ -147,8 +147,8 @@ START_TEST(attention_is_observed_until_classes_are_fixed)
         ck_assert(!kvr_retention_observes(u, &t.layer.state[1], 2 * CHUNK));
         ck_assert_int_eq(store(&t, 2, NULL), KVR_OK); /* uses the known classes */
         ck_assert(!kvr_retention_observes(u, &t.layer.state[1], 3 * CHUNK));
-        /* FORCING_KV reads keys, from the last frame before the new chunk on. DUMMY_FORCING
-         * reads none. */
+        /* FORCING_KV requests the keys of the new chunk and of the frame before it. DUMMY_FORCING
+         * requests no keys. */
         ck_assert(kvr_retention_thins(u, &needs));
         ck_assert_int_eq(needs.all_keys, m == 0);
         ck_assert_int_eq(kvr_thin_key0(&needs, 2 * CHUNK, S), 2 * CHUNK - S);
@@ -158,15 +158,15 @@ START_TEST(attention_is_observed_until_classes_are_fixed)
 }
 END_TEST
 
-START_TEST(what_changes_stays)
+START_TEST(changing_runs_are_kept)
 {
     static float sums[TOKENS * H];
     static struct kit t;
 
     fill_sums(sums);
     open_kit(&t, "FORCING_KV", NULL, 0);
-    /* Positions 0 to 3 have the same keys in frames 2 to 5. A dynamic head keeps the segments
-     * that change, at positions 4 and 5. */
+    /* At positions 0 to 3, frames 2 to 5 have equal keys. A dynamic head keeps the positions whose
+     * keys change between frames, 4 and 5. */
     for (int f = 2; f < 5; f++)
         memcpy(t.k + (f + 1) * S * W, t.k + 2 * S * W, 4 * W * sizeof(float));
     ck_assert_int_eq(store(&t, 0, sums), KVR_OK);
@@ -244,7 +244,7 @@ static const struct {
     { "", "0 lines of head classes" },
 };
 
-START_TEST(a_map_that_is_none)
+START_TEST(invalid_maps_are_refused)
 {
     static struct kit t;
     char path[64];
@@ -255,7 +255,7 @@ START_TEST(a_map_that_is_none)
     ck_assert_int_eq(store(&t, 0, NULL), KVR_OK);
     ck_assert_int_eq(store(&t, 1, NULL), KVR_EFORMAT);
     ck_assert_msg(strstr(kvr_error(), bad_maps[_i].why) != NULL, "%s", kvr_error());
-    /* The first chunk is unchanged. */
+    /* The failed commit of the second chunk leaves the first chunk unchanged. */
     for (int h = 0; h < H; h++)
         ck_assert_int_eq(frames_held(&t, h, 0, F), CHUNK);
     close_kit(&t);
@@ -275,10 +275,10 @@ int main(void)
     omp_set_num_threads(1);
     tcase_add_test(tc, forcing);
     tcase_add_test(tc, attention_is_observed_until_classes_are_fixed);
-    tcase_add_test(tc, what_changes_stays);
+    tcase_add_test(tc, changing_runs_are_kept);
     tcase_add_test(tc, dummy);
     tcase_add_test(tc, a_map);
-    tcase_add_loop_test(tc, a_map_that_is_none, 0, (int)(sizeof bad_maps / sizeof *bad_maps));
+    tcase_add_loop_test(tc, invalid_maps_are_refused, 0, (int)(sizeof bad_maps / sizeof *bad_maps));
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

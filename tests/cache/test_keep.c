@@ -1,5 +1,6 @@
-/* test_keep.c - the retention `keep`: a budget of all tokens changes nothing, smaller budgets
- * are met, and protected tokens stay. Its attention weights are those of a softmax. */
+/* test_keep.c - the retention `keep`: a budget of all tokens changes nothing, smaller budgets are
+ * met, and protected tokens stay. The attention weights and scores that it ranks tokens by are
+ * compared with direct computations. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -17,7 +18,7 @@
 
 enum { S = 10, FRAMES = 3, H = 2, D = 16, CHUNKS = 5, CHUNK = S * FRAMES, N = CHUNK * H * D };
 
-/* Outputs of a rollout's last passes, and the tokens stored before its last pass. */
+/* Outputs of the last pass of every chunk, and the tokens stored before the rollout's last pass. */
 struct result {
     float out[CHUNKS * N];
     uint8_t held[H][CHUNKS * CHUNK]; /* 1 for each stored token of a head */
@@ -40,8 +41,8 @@ static enum kvr_status count_held(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* Each chunk has two passes. The observer records what is stored before a pass, so the final
- * state leaves out the last chunk. */
+/* Each chunk has two passes. The observer records the tokens that are stored before a pass, so its
+ * last record has no tokens of the last chunk. */
 static void rollout(const char *spec, const struct kvr_setting *set, int n_set, int window,
                     struct result *r)
 {
@@ -98,7 +99,7 @@ static struct result got, want;
 
 /* With share=1 no token is dropped, so the outputs equal BF16's for every score. The loop covers
  * both scopes, with and without a window. */
-START_TEST(giving_up_nothing_is_bf16)
+START_TEST(a_full_budget_equals_bf16)
 {
     const struct kvr_setting set[] = { { "score", kvr_scores[_i / 4]->name },
                                        { "scope", _i % 4 / 2 ? "head" : "layer" },
@@ -115,7 +116,7 @@ END_TEST
 
 /* After every chunk but the first, each head stores exactly 37 tokens. The outputs must differ
  * from BF16's, which proves that the option has an effect. */
-START_TEST(the_budget_is_kept)
+START_TEST(the_budget_is_met)
 {
     const struct kvr_setting set[] = { { "score", kvr_scores[_i / 2]->name },
                                        { "scope", _i % 2 ? "head" : "layer" },
@@ -133,12 +134,12 @@ START_TEST(the_budget_is_kept)
     }
     rollout("BF16", NULL, 0, 9, &want);
     ck_assert(memcmp(got.out, want.out, sizeof got.out) != 0);
-    /* Chunk 0 has no past to drop. */
+    /* Chunk 0 has no past tokens to evict, so its outputs equal BF16's. */
     ck_assert(memcmp(got.out, want.out, N * sizeof(float)) == 0);
 }
 END_TEST
 
-/* Where attention weights are the score, two heads keep different tokens. */
+/* H2O scores tokens by attention weight, so its heads keep different tokens. */
 START_TEST(heads_differ)
 {
     rollout("H2O", &(struct kvr_setting){ "frames", "4" }, 1, 0, &got);
@@ -148,8 +149,8 @@ START_TEST(heads_differ)
 }
 END_TEST
 
-/* Two heads share one budget. The total is fixed, and each head keeps at least its floor, as a
- * share of an even split. A floor of 1 gives each head the same number of tokens. */
+/* ADA_SNAPKV splits one budget between two heads. Each head keeps at least the fraction `floor` of
+ * an even split. With floor=1 each head keeps the same number of tokens. */
 START_TEST(heads_share_a_budget)
 {
     struct kvr_setting set[] = { { "frames", "4" }, { "recent", "1" }, { "floor", "0.5" } };
@@ -176,7 +177,7 @@ START_TEST(a_rolling_window_is_the_window)
     const struct kvr_setting six = { "frames", "6" };
 
     rollout("BF16", NULL, 0, 9, &want);
-    /* 6 past frames and the current chunk's 3 are a window of 9. */
+    /* 6 past frames and the current chunk's 3 frames equal a window of 9. */
     rollout("ROLLING_WINDOW", &six, 1, 0, &got);
     ck_assert(memcmp(got.out, want.out, sizeof got.out) == 0);
 }
@@ -202,7 +203,7 @@ START_TEST(a_reset_empties)
     const struct kvr_setting set[] = { { "frames", "9" }, { "recent", "1" }, { "sink", "1" } };
     int64_t n = 0;
 
-    /* The last pass sees the tokens of four stored chunks. */
+    /* Storing chunk 2 fills 9 frames and leaves frames 0 and 8; chunk 3 adds frames 9 to 11. */
     rollout("HARD_RESET", set, 3, 0, &got);
     for (int t = 0; t < 4 * CHUNK; t++) {
         const bool held = t < S || t >= 3 * CHUNK - S;
@@ -214,7 +215,7 @@ START_TEST(a_reset_empties)
 }
 END_TEST
 
-/* Where the unit is a frame, a frame is kept or dropped whole. */
+/* RANDOM_FRAMES (unit=frame) keeps either all tokens of a frame or none. */
 START_TEST(units_are_whole)
 {
     rollout("RANDOM_FRAMES", &(struct kvr_setting){ "frames", "5" }, 1, 0, &got);
@@ -255,9 +256,9 @@ static void slow_columns(const float *q, const float *k, int queries, bool newes
         }
 }
 
-/* A weight of at most 1 comes from a sum of 150 F32 terms, with a relative error of at most 150
- * 2^-24 = 9e-6. The exponential adds 2e-7 + 6e-8 |x|. Together this is below 2e-5 per weight,
- * and a sum over queries may be off by that times their number. */
+/* The F32 denominator of a weight has 150 terms and a relative error of at most 150 x 2^-24 = 9e-6.
+ * The exponential of a score x adds 2e-7 + 6e-8 |x|. Weights are at most 1, so the error is below
+ * 2e-5 per weight, and below n x 2e-5 for the sum over n queries. */
 START_TEST(columns_are_softmax)
 {
     const enum kvr_backend backend = _i % 2 ? KVR_CUDA : KVR_CPU;
@@ -309,9 +310,9 @@ START_TEST(columns_are_softmax)
 }
 END_TEST
 
-/* Values of `query` and `queries` that select the same queries keep the same tokens. The five
- * newest queries select other tokens than three spread ones. */
-START_TEST(queries_are_picked)
+/* Values of `query` and `queries` that select the same queries keep the same tokens. With the five
+ * newest queries, other tokens are kept than with all queries of the chunk (query=chunk). */
+START_TEST(queries_are_selected)
 {
     static const struct {
         const char *query, *queries, *same_query, *same_queries;
@@ -335,7 +336,7 @@ START_TEST(queries_are_picked)
         if (cases[i].same_query) {
             rollout("SNAPKV", same, 3, 0, &want);
             ck_assert_msg(memcmp(&got, &want, sizeof got) == 0, "query %s", cases[i].query);
-            /* Another choice of queries changes the selection. */
+            /* The five newest queries. */
         } else {
             ck_assert(memcmp(got.held, chunk.held, sizeof got.held) != 0);
         }
@@ -446,8 +447,9 @@ START_TEST(scores_by_hand)
     asked.n_query_heads = 2;
     rate(score_named("logits"), &asked, memory, score);
     ck_assert(score[0] == 16 && score[1] == 16 && score[2] == 128 && score[3] == 40);
-    /* Unit keys are (1,0) twice, (.6,.8) and (0,1), with the sum (2.6,1.8). R is the softmax of
-     * each key's mean cosine with the others: (2.6-1)/4 twice, (1.56+1.44-1)/4 and (1.8-1)/4. */
+    /* Unit keys are (1,0) twice, (.6,.8) and (0,1), with the sum (2.6,1.8). The redundancy of the
+     * four keys is the softmax of their summed cosines with the other keys, divided by 4: (2.6-1)/4
+     * twice, (1.56+1.44-1)/4 and (1.8-1)/4. */
     rate(score_named("redundancy"), &ctx, memory, score);
     const double e[] = { exp(.4), exp(.4), exp(.5), exp(.2) };
 
@@ -493,7 +495,7 @@ END_TEST
 
 /* With two channels, RoPE rotates by the frame only. Before rotation the queries are Q and -Q /
  * 2, at frames 2 and 3. Their mean is Q / 4 and their mean length 3 |Q| / 4. */
-START_TEST(turns_by_hand)
+START_TEST(trig_by_hand)
 {
     const double Q[] = { 1.5, -.5 }, size = sqrt(2.5);
     const float k[] = { 1, 0, 0, 1, -1, 2, .5f, .5f };
@@ -531,9 +533,9 @@ START_TEST(turns_by_hand)
 }
 END_TEST
 
-/* Weights by position, of four tokens in chunks of two, against the written formulas. The weight
- * multiplies the score less its minimum. */
-START_TEST(places_are_weighed)
+/* Compares position weights of four tokens in chunks of two with the formulas of enum
+ * kvr_place_weight. A weight multiplies the token's score minus the smallest score. */
+START_TEST(position_weights_follow_the_formulas)
 {
     const float all[] = { 1, 0, 1, 0, 3, 4, 0, 2 }, sum[] = { .25f, .5f, 1, .25f };
     const struct kvr_columns columns = { 2, sum, sum };
@@ -596,8 +598,8 @@ int main(void)
 
     omp_set_num_threads(1);
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, giving_up_nothing_is_bf16, 0, 4 * n_scores());
-    tcase_add_loop_test(tc, the_budget_is_kept, 0, 2 * n_scores());
+    tcase_add_loop_test(tc, a_full_budget_equals_bf16, 0, 4 * n_scores());
+    tcase_add_loop_test(tc, the_budget_is_met, 0, 2 * n_scores());
     tcase_add_test(tc, heads_differ);
     tcase_add_test(tc, heads_share_a_budget);
     tcase_add_test(tc, a_rolling_window_is_the_window);
@@ -605,12 +607,12 @@ int main(void)
     tcase_add_test(tc, a_reset_empties);
     tcase_add_test(tc, units_are_whole);
     tcase_add_loop_test(tc, columns_are_softmax, 0, 6);
-    tcase_add_test(tc, queries_are_picked);
-    tcase_add_test(tc, places_are_weighed);
+    tcase_add_test(tc, queries_are_selected);
+    tcase_add_test(tc, position_weights_follow_the_formulas);
     tcase_add_test(tc, refused);
     tcase_add_test(tc, scores_by_hand);
     tcase_add_test(tc, expectation_by_hand);
-    tcase_add_test(tc, turns_by_hand);
+    tcase_add_test(tc, trig_by_hand);
     tcase_add_test(tc, pooling);
     suite_add_tcase(s, tc);
     return run_suite(s);

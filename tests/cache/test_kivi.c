@@ -28,7 +28,7 @@ static void at_once(struct kvr_dev *dev, const struct kvr_codec *c, const float 
     free(work);
 }
 
-START_TEST(a_chunk_does_not_show)
+START_TEST(codes_do_not_depend_on_chunks)
 {
     const struct kvr_layer_geometry geo = { .n_layers = 1,
                                             .n_heads = H,
@@ -86,7 +86,7 @@ int main(void)
     Suite *s = suite_create("kivi");
     TCase *tc = tcase_create("kivi");
 
-    tcase_add_loop_test(tc, a_chunk_does_not_show, 0, 2);
+    tcase_add_loop_test(tc, codes_do_not_depend_on_chunks, 0, 2);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

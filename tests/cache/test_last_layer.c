@@ -113,7 +113,7 @@ START_TEST(all_keep_what_the_last_keeps)
         for (int h = 0; h < H; h++) {
             int64_t n = 0;
 
-            /* RANDOM_KEEP is left out: its draw depends on the layer's index. */
+            /* RANDOM_KEEP is left out, because its random numbers depend on the layer's index. */
             if (strcmp(spec, "RANDOM_KEEP") != 0)
                 ck_assert_msg(!memcmp(all.held[l][h], one.held[0][h], sizeof one.held[0][h]),
                               "%s: layer %d, head %d", spec, l, h);
@@ -165,8 +165,8 @@ START_TEST(the_peak_is_predicted)
 }
 END_TEST
 
-/* A non-causal method without its future scores fails to append, gives the reason, and stores
- * nothing. */
+/* A non-causal method reads importance scores of the whole video (kvr_cache_set_salience). Without
+ * them, kvr_cache_attend() fails, and the message gives the reason. */
 START_TEST(non_causal_needs_the_future)
 {
     const struct kvr_cache_shape shape = shape_of(1);

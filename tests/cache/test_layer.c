@@ -1,5 +1,6 @@
-/* test_layer.c - one layer of every method, as the method's authors intend it and as the study
- * reads it. Checks invariants, and the study's requantization against a slow reference. */
+/* test_layer.c - one cache layer with every method, in the version of the method's authors and in
+ * the study's version. Checks invariants, and compares the study's requantization with a direct
+ * implementation. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -17,7 +18,7 @@
 enum { S = 10, F = 3, H = 2, CHUNK = S * F, FULL = 8 * CHUNK };
 enum { TOKENS = FULL + 13, LAYERS = 4 };
 
-/* Channels per head, more for methods that need wider heads. */
+/* Channels per head: 16, or more if the method needs more. */
 static int D = 16;
 #define WIDTH (H * D)
 
@@ -84,8 +85,8 @@ static int64_t end_of(int chunk)
 }
 enum { N_CHUNKS = (TOKENS + CHUNK - 1) / CHUNK };
 
-/* Stores chunk `c`. A regular scheme commits the chunk's tokens. A scheme of the study
- * requantizes the whole layer, with zeros for tokens not yet written. */
+/* Stores chunk `c`. Commits the chunk's tokens or, for a study version, requantizes the whole
+ * layer, with zeros for tokens not yet written. */
 static enum kvr_status store(struct kit *t, int c)
 {
     const int64_t begin = (int64_t)c * CHUNK, end = end_of(c);
@@ -106,8 +107,8 @@ static enum kvr_status store(struct kit *t, int c)
     return st;
 }
 
-/* Returns the decoded keys, then the values, in one allocation of 2 * TOKENS * WIDTH floats.
- * Writes `held` unless it is NULL. */
+/* Returns the decoded keys, then the values, in one allocation of 2 * TOKENS * WIDTH floats. Unless
+ * `held` is NULL, sets held[i] to 1 if token i is stored, otherwise to 0. */
 static float *dense(const struct kit *t, uint8_t *held)
 {
     float *x = malloc(2 * (size_t)TOKENS * WIDTH * sizeof *x);
@@ -126,10 +127,10 @@ static size_t lists(const struct kit *t)
     return n;
 }
 
-/* Checks that nominal, resident and allocated bytes agree. Resident bytes exceed nominal bytes
- * by the policy's state, but tokens that a policy stores in its state count as nominal. The
- * study counts token lists as side information, with 8 B per index and 1 B per mask entry. The
- * layer stores 4 B per entry. */
+/* Checks that nominal, resident and allocated bytes agree. Resident bytes include the policy's
+ * state. Of this state, nominal bytes include only stored tokens. Nominal bytes of a study version
+ * contain side information: 8 B per token index and 1 B per mask entry. The layer stores token
+ * lists with 4 B per entry. */
 static void check_bytes(const struct kit *t)
 {
     const size_t policy = t->layer.state[0].buf.n_bytes + t->layer.state[1].buf.n_bytes -
@@ -152,8 +153,7 @@ static void check_bytes(const struct kit *t)
                       t->scheme->name, resident, policy, nominal);
 }
 
-/* The Check library logs every assertion, so values are checked here with one result for all of
- * them. */
+/* Returns one result for all values, because the Check library logs every assertion. */
 static bool all_finite(const float *x)
 {
     for (size_t i = 0; i < 2 * (size_t)TOKENS * WIDTH; i++)
@@ -162,7 +162,7 @@ static bool all_finite(const float *x)
     return true;
 }
 
-/* Number of set entries in held[begin .. end). */
+/* Returns the number of entries that are 1 in held[begin .. end). */
 static int64_t count(const uint8_t *held, int64_t begin, int64_t end)
 {
     int64_t n = 0;
@@ -172,8 +172,8 @@ static int64_t count(const uint8_t *held, int64_t begin, int64_t end)
     return n;
 }
 
-/* Checks that each head holds a token at most once and that segments ascend. Unless the scheme
- * drops tokens, all written tokens must be there. */
+/* Checks that each head stores a token at most once and that segments are in order. Unless the
+ * method evicts tokens, all written tokens must be stored. */
 static void check_cover(const struct kit *t, int64_t active, const uint8_t *held)
 {
     const bool study = kvr_scheme_is_study(t->scheme);
@@ -181,19 +181,20 @@ static void check_cover(const struct kit *t, int64_t active, const uint8_t *held
     const bool drops = !study && retention && !strstr(retention, "pooled");
     uint8_t seen[TOKENS] = { 0 }, seen_by[TOKENS][H] = { 0 };
     const int64_t newest = (active - 1) / CHUNK * CHUNK;
-    /* Whether the newest chunk competes with the past for the budget. The budget is then one
-     * chunk's tokens. */
+    /* Whether tokens of the newest chunk may be evicted, too. Such a method keeps at least as many
+     * tokens as a chunk has. */
     const bool competes = drops && strstr(retention, "recent=0") && !strstr(retention, "score=age");
-    /* whether only the newest chunk stays */
+    /* whether the method may evict all but the newest chunk */
     const bool empties = drops && !strcmp(retention, "reset");
-    /* whether entry i is stored at frame i's position */
+    /* whether the i-th stored frame takes the place of frame i, so that the newest places stay
+     * empty */
     const bool moves = drops && !strcmp(retention, "fade");
     int64_t n, n_bad = 0;
 
     for (int i = 0; i < t->layer.n; i++) {
         const struct kvr_segment *s = &t->layer.seg[i];
 
-        /* Segments ascend by chunk, except in the study, which orders them by tier. */
+        /* Segments are ordered by chunk; in study versions they are ordered by tier. */
         if (i && !study)
             ck_assert_int_ge(s->tok0 / CHUNK, t->layer.seg[i - 1].tok0 / CHUNK);
         ck_assert_int_gt(s->n_tok, 0);
@@ -220,15 +221,15 @@ static void check_cover(const struct kit *t, int64_t active, const uint8_t *held
     else
         ck_assert_msg(n == active, "%s: %lld of %lld tokens", t->scheme->name, (long long)n,
                       (long long)active);
-    /* The newest chunk is complete, unless it competes with the past for the budget. */
+    /* All tokens of the newest chunk are stored, unless they may be evicted or moved. */
     if (!competes && !moves)
         ck_assert_int_eq(count(held, newest, active), active - newest);
 }
 
-/* Checks that decoded tokens are close to the token at their position. A misplaced token has a
- * mean squared error of 2, the coarsest grid (2 bits over 16 values) less than 0.5. A QJL sketch
- * has pi/2 times its squared residual: .57 after two-level codes, and up to twice that with few
- * tokens. */
+/* Checks the mean squared error of each segment's decoded keys and values. Tokens in the wrong
+ * order would give 2; the coarsest codec (2 bits, groups of 16 values) gives less than 0.5. The
+ * error of QJL is pi/2 times the squared residual: .57 after 1-bit codes, and up to twice that with
+ * few tokens. */
 static void check_values(const struct kit *t, const float *x)
 {
     const double limit = strstr(t->scheme->method->k, "qjl") ? 1 : 0.5;
@@ -279,8 +280,8 @@ static void run_all(struct kit *t, const char *method, bool study)
         ck_assert_msg(store(t, c) == KVR_OK, "%s", kvr_error());
 }
 
-/* Returns whether method _i / 2 has reading _i % 2: 0 as intended by its authors, 1 as in the
- * study. */
+/* Returns whether method i / 2 has version i % 2: 0 is the version of the method's authors, 1 the
+ * study's. */
 static bool has_reading(int i)
 {
     return i % 2 == 0 || kvr_methods[i / 2]->study;
@@ -378,7 +379,7 @@ END_TEST
 
 /* Storing a chunk a second time gives the same bytes. Where groups straddle chunks, the older
  * tokens of a group are requantized from their decoded values, and the error bound still holds. */
-START_TEST(a_chunk_again)
+START_TEST(a_chunk_is_stored_twice)
 {
     struct kit t;
     float *x, *y;
@@ -404,7 +405,8 @@ START_TEST(a_chunk_again)
 END_TEST
 
 /* If the n-th allocation of the fourth chunk fails, the stored state is unchanged, for every n.
- * Outside the study, a retry gives the result of an undisturbed run. */
+ * Except in study versions, storing the chunk again then gives the same result as a run without
+ * failures. */
 START_TEST(failing_allocations)
 {
     struct kit whole;
@@ -474,14 +476,14 @@ START_TEST(eviction)
     ck_assert(!memcmp(x + end + from, y + end + from, (end - from) * sizeof *x));
     ck_assert(!memcmp(held + from / WIDTH, held_after + from / WIDTH, (end - from) / WIDTH));
     if (kvr_tiers_max_chunks(&t.scheme->tiers) > 1 ||
-        /* the first segment is visible in part */
+        /* the first segment has visible and invisible tokens */
         kvr_scheme_origin_tokens(t.scheme) > CHUNK) {
         ck_assert_int_gt(t.layer.seg[0].tok0 + t.layer.seg[0].n_tok, seen.run[0][0]);
         from = (size_t)t.layer.seg[0].tok0 * WIDTH;
     }
     ck_assert_int_eq(count(held_after, 0, (int64_t)from / WIDTH), 0);
-    /* Tokens outside the window may share a segment with visible ones, or may have been dropped
-     * earlier. Otherwise eviction frees memory. */
+    /* Eviction frees memory, unless no token is stored before the first segment that stays:
+     * invisible tokens may share that segment or may have been evicted earlier. */
     if (count(held, 0, (int64_t)from / WIDTH) == 0)
         ck_assert_uint_eq(kvr_layer_resident(&t.layer, &codes), before);
     else
@@ -493,7 +495,7 @@ START_TEST(eviction)
 }
 END_TEST
 
-/* ---- a slow model of the study's requantization -------------------------------------------- */
+/* ---- direct implementation of the study's requantization ----------------------------------- */
 
 static float f16(float x)
 {
@@ -544,8 +546,8 @@ static int share(double x, int lo, int hi)
     return n < lo ? lo : n > hi ? hi : n;
 }
 
-/* Writes the foreground mask: the 80 % of positions in a frame whose mean |v| varies most over
- * the frames. */
+/* Sets fg[s] for the 80 % of positions s whose mean |v| over channels has the largest variance over
+ * frames. */
 static void slow_mask(const float *v, bool fg[S])
 {
     const int frames = TOKENS / S;
@@ -596,7 +598,7 @@ static void slow_split(enum split split, const float *v, int active, double beta
         case HYBRID:
             tier[t] = t >= active ? -1 : t / S >= n_frames - recent;
             break;
-        /* Tokens after the last whole frame count as foreground. */
+        /* Tokens of an incomplete last frame are foreground. */
         case MASK:
             tier[t] = t >= TOKENS / S * S || fg[t % S];
             break;
@@ -647,9 +649,10 @@ static void slow_recode(int row, const float *k, const float *v, int active, dou
     }
 }
 
-/* Compares the state after each chunk. Some channels have one sign or a large scale, so that
- * KIVI's zero point saturates. Up to 0.1 % of the codes may differ by one, at rounding ties. */
-START_TEST(recoding_is_the_slow_model)
+/* After each chunk, the decoded layer equals the result of slow_recode(). Key channel 3 has only
+ * positive values, so that KIVI's zero point saturates; value channel 7 has a large scale. Up to
+ * 0.1 % of the codes may differ by one, at rounding ties. */
+START_TEST(requantization_equals_slow_recode)
 {
     struct kit t;
     float *want;
@@ -683,7 +686,7 @@ START_TEST(recoding_is_the_slow_model)
 }
 END_TEST
 
-/* The comparison fails after one input value of the slow model is changed. */
+/* The comparison detects one changed input value of slow_recode(). */
 START_TEST(the_comparison_notices)
 {
     float *want, *got;
@@ -697,7 +700,8 @@ START_TEST(the_comparison_notices)
     got = dense(&t, NULL);
     for (size_t i = 0; i < 2 * (size_t)TOKENS * WIDTH; i++)
         n_far += !(fabsf(got[i] - want[i]) <= 1e-5f);
-    /* The changed value also changes the step of its block of 16. */
+    /* The changed value changes the scale of its group of 16 tokens, so most of the group
+     * differs. */
     ck_assert_int_ge(n_far, 8);
     free(got);
     free(want);
@@ -705,7 +709,8 @@ START_TEST(the_comparison_notices)
 }
 END_TEST
 
-/* Commits that end within a chunk or a frame continue from there. */
+/* A commit may end within a chunk or a frame. The next commit continues with the following
+ * token. */
 START_TEST(commits_of_any_length)
 {
     static const int ends[] = { 1, 7, 10, 29, 30, 61, 90, 200, TOKENS };
@@ -783,7 +788,7 @@ int main(void)
     SRunner *sr;
     int failed, n = 0;
 
-    /* With tensors this small, waking threads would take most of the time. */
+    /* Tensors are so small that waking a thread team would take longer than the work. */
     omp_set_num_threads(1);
     while (kvr_methods[n])
         n++;
@@ -792,11 +797,12 @@ int main(void)
     tcase_add_loop_test(tc, varying_bytes_are_counted, 0, (int)(sizeof of_data / sizeof *of_data));
     tcase_add_loop_test(tc, nothing_is_lost, 0, 2 * n);
     tcase_add_loop_test(tc, same_input_same_bytes, 0, 2 * n);
-    tcase_add_loop_test(tc, a_chunk_again, 0, n);
+    tcase_add_loop_test(tc, a_chunk_is_stored_twice, 0, n);
     tcase_add_loop_test(tc, failing_allocations, 0, 2 * n);
     tcase_add_loop_test(tc, eviction, 0, n);
     tcase_add_loop_test(tc, commits_of_any_length, 0, n);
-    tcase_add_loop_test(tc, recoding_is_the_slow_model, 0, (int)(sizeof slow / sizeof *slow));
+    tcase_add_loop_test(tc, requantization_equals_slow_recode, 0,
+                        (int)(sizeof slow / sizeof *slow));
     tcase_add_test(tc, the_comparison_notices);
     sr = srunner_create(s);
     srunner_set_fork_status(sr, CK_NOFORK);

@@ -1,4 +1,5 @@
-/* test_memory.c - moving averages of evicted tokens, against a slow cache of keys before RoPE. */
+/* test_memory.c - the moving averages of the retention `memory` equal averages that the test
+ * computes from keys before RoPE. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -82,9 +83,9 @@ static void holds(int n, int first, int recent)
             ck_assert_msg(held[f * S + s] == (f < first || f >= recent), "of %d frames %d", n, f);
 }
 
-/* Each sink position becomes rate E + (1 - rate) S for every evicted chunk, where E is the
- * evicted value and S the sink's. Storing a chunk twice must count it once. At rate 0 only the
- * sink's position moves. At rate 1 the sink is the chunk evicted last. */
+/* For every evicted chunk, each sink token S becomes rate E + (1 - rate) S, where E is the evicted
+ * token at S's position in the chunk. A chunk that is stored twice must be averaged once. At rate 0
+ * only the RoPE time of the sink changes. At rate 1 the sink equals the chunk evicted last. */
 START_TEST(sinks_are_means)
 {
     static const double rates[] = { 0, 0.25, 1 };
@@ -127,7 +128,8 @@ START_TEST(sinks_are_means)
 }
 END_TEST
 
-/* Mean of a head's keys before rotation, and of its values, over frames [begin, end). */
+/* Writes to k [D] and v [D] the means of head h's keys before rotation and of its values over
+ * frames [begin, end). */
 static void mean_of(int begin, int end, int h, float *k, float *v)
 {
     double sum[2 * D] = { 0 };
@@ -143,8 +145,8 @@ static void mean_of(int begin, int end, int h, float *k, float *v)
     }
 }
 
-/* MemRoPE with 3 sink frames and 4 recent ones. As in the authors' example, frames 5 to 7 give
- * the first mean, and each later chunk adds three frames to it. */
+/* Checks MemRoPE with 3 sink frames and 4 recent frames. As in the authors' example, both averages
+ * start as the mean of frames 5 to 7, and each later chunk adds the mean of three more frames. */
 START_TEST(frames_are_means)
 {
     float mean[2][2][D], m[2][D];
@@ -249,8 +251,8 @@ START_TEST(bytes_are_flat)
 }
 END_TEST
 
-/* `row` must divide the number of tokens per frame, for every retention with that option. Other
- * values are refused. */
+/* `row` must divide the number of tokens per frame. Every retention with that option refuses other
+ * values. */
 START_TEST(rows_divide_a_frame)
 {
     static const char *const kinds[] = { "memory(rule=frames,row=4)", "merge(row=4)",
@@ -268,8 +270,9 @@ START_TEST(rows_divide_a_frame)
 }
 END_TEST
 
-/* Causal models are refused: language models use another rotation of the keys. */
-START_TEST(not_of_texts)
+/* kvr_cache_open() refuses `memory` for causal models: `memory` changes the RoPE time of keys, and
+ * language models have no RoPE over frames, rows and columns. */
+START_TEST(causal_models_are_refused)
 {
     const struct kvr_cache_shape shape = { .n_layers = 1,
                                            .n_heads = H,
@@ -302,6 +305,6 @@ int main(void)
     tcase_add_test(tc, bf16_stalls);
     tcase_add_test(tc, bytes_are_flat);
     tcase_add_test(tc, rows_divide_a_frame);
-    tcase_add_test(tc, not_of_texts);
+    tcase_add_test(tc, causal_models_are_refused);
     return run_suite(s);
 }

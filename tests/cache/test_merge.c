@@ -33,7 +33,7 @@ static void draw(int each)
     }
 }
 
-/* For each head, the number of stored tokens and the sum of their multiplicities. */
+/* Per head: the number of stored tokens, and the sum of their multiplicities. */
 struct count {
     int64_t stored[H], meant[H];
 };
@@ -55,7 +55,7 @@ static enum kvr_status count(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* The fused path on a device multiplies in BF16, all others in F32. */
+/* The fused path on a device multiplies in BF16. All other paths multiply in F32. */
 static bool in_bf16(enum kvr_path path, enum kvr_backend backend)
 {
     return path == KVR_PATH_FUSED && backend == KVR_CUDA;
@@ -113,10 +113,10 @@ static void rollout(const char *spec, const char *near, const char *radius, enum
 
 static float want[CHUNKS * N], got[CHUNKS * N];
 
-/* Groups of four equal frames: a fourth of the tokens is stored with multiplicity, and the
- * outputs equal those of all tokens. Covers both paths, a device, and integer attention, which
- * treats exact keys as floats. */
-START_TEST(copies_are_one)
+/* Every four consecutive frames have equal keys. The cache merges equal keys into one token with a
+ * multiplicity, and its outputs equal those of a cache of all tokens. Cases: staged and fused path,
+ * CPU and device, and INT8 attention, which reads unquantized keys as floats. */
+START_TEST(equal_keys_are_merged)
 {
     static const struct {
         enum kvr_path path;
@@ -137,7 +137,7 @@ START_TEST(copies_are_one)
     rollout(bf16 ? "BF16" : "F32", NULL, NULL, how[_i].path, how[_i].backend, how[_i].as, want,
             NULL);
     rollout("TEMPCACHE_LIKE", "0.99", "0", how[_i].path, how[_i].backend, how[_i].as, got, &n);
-    /* Before the last chunk, 9 frames of 3 distinct pictures are stored. */
+    /* Before the last chunk, 9 frames with 3 distinct sets of keys are stored. */
     for (int h = 0; h < H; h++) {
         ck_assert_int_eq(n.stored[h], 3 * S);
         ck_assert_int_eq(n.meant[h], 9 * S);
@@ -147,9 +147,9 @@ START_TEST(copies_are_one)
 }
 END_TEST
 
-/* With near=1.5 no two tokens are similar enough. All tokens stay, and the outputs are bit-
- * identical. */
-START_TEST(joining_nothing_is_all)
+/* With near=1.5 no two tokens are similar enough. All tokens stay, and the outputs are
+ * bit-identical. */
+START_TEST(a_high_threshold_merges_nothing)
 {
     struct count n;
 
@@ -161,8 +161,8 @@ START_TEST(joining_nothing_is_all)
 }
 END_TEST
 
-/* A frame that repeats is recognized although RoPE rotated its keys to another time. A picture
- * that moves by one column per frame is recognized only with radius 1. */
+/* Keys of a repeated frame are merged although RoPE rotated them to another time. If the content
+ * moves by one column per frame, keys are merged only with radius 1. */
 START_TEST(rotated_positions)
 {
     for (int moves = 0; moves < 2; moves++) {
@@ -187,7 +187,7 @@ START_TEST(rotated_positions)
         rollout("TEMPCACHE_LIKE", "0.999", "1", KVR_PATH_STAGED, KVR_CPU, KVR_ATTEND_FLOAT, got,
                 &n);
         ck_assert_int_eq(n.meant[0], 9 * S);
-        /* A moving picture adds one new column of three in each of 8 frames and 2 rows. */
+        /* With moving content, each of the 8 later frames has one new column, of 2 tokens. */
         ck_assert_int_eq(n.stored[0], moves ? S + 8 * 2 : S);
     }
 }
@@ -199,8 +199,8 @@ int main(void)
     TCase *tc = tcase_create("merge");
 
     suite_add_tcase(s, tc);
-    tcase_add_loop_test(tc, copies_are_one, 0, 5);
-    tcase_add_test(tc, joining_nothing_is_all);
+    tcase_add_loop_test(tc, equal_keys_are_merged, 0, 5);
+    tcase_add_test(tc, a_high_threshold_merges_nothing);
     tcase_add_test(tc, rotated_positions);
     return run_suite(s);
 }

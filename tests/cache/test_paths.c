@@ -15,7 +15,7 @@
 
 enum { S = 18, FRAMES = 3, H = 2, LAYERS = 2, CHUNKS = 6, CHUNK = S * FRAMES };
 
-/* Channels per head, more for methods that need wider heads. */
+/* Channels per head: 32, or more if the method needs more. */
 static int D = 32;
 
 /* Runs a rollout and writes the outputs of layer 1 in the last pass of every chunk. */
@@ -71,10 +71,10 @@ static void rollout(const char *spec, enum kvr_path path, enum kvr_dtype exact, 
     rollout_as(spec, path, exact, window, KVR_ATTEND_FLOAT, out);
 }
 
-/* Unquantized tokens are F32, so the dense copy loses nothing, and neither does a reading of the
- * study. F32 sums of up to 324 keys run in another order, and transforms may be applied on the
- * other side of a product. For values of order 1 this gives errors of sqrt(324) 2^-24 = 1e-6;
- * 2e-5 is allowed. Errors of scores become relative errors of weights. */
+/* Unquantized tokens are F32, so the dense copy is exact, also in study versions. The paths add up
+ * to 324 F32 terms in different orders, and some paths transform queries where others transform
+ * keys. For values of order 1 this gives errors of sqrt(324) x 2^-24 = 1e-6; 2e-5 is allowed. An
+ * error of a score becomes a relative error of its weight. */
 START_TEST(paths_agree)
 {
     const struct kvr_method *m = kvr_methods[_i];
@@ -123,12 +123,12 @@ static double relative_l2(const float *reference, const float *x, size_t n)
     return sqrt(e / all);
 }
 
-/* Values are normal, so the largest is near 2.2 in a row of 32 and near 2.5 in a channel of 64
- * tokens. With codes up to 63, steps are .035 and .04, and their errors (step / sqrt 12) .010
- * and .011. Query codes up to 127 have an error of .005. Scores and weights are off by
- * sqrt(.010^2 + .005^2) = .011. With the values' .011 the output is off by .016 of its size, or
- * .009 with codes up to 127. The limits are twice that, because coarse grids make some rows
- * larger than normal. */
+/* Elements are normally distributed, so the largest is near 2.2 in a key's row of 32 and near 2.5
+ * in a value channel of 64 tokens. With codes up to 63, the steps are .035 and .04, and the RMS
+ * errors (step / sqrt 12) .010 and .011. Query codes up to 127 have an error of .005. The error of
+ * scores and weights is sqrt(.010^2 + .005^2) = .011. Together with the .011 of the values, the
+ * relative error of the output is .016, or .009 with codes up to 127. The limits are twice as
+ * large, because coarse codecs decode some rows to larger values. */
 START_TEST(int8_agrees)
 {
     const struct kvr_method *m = kvr_methods[_i];
@@ -165,9 +165,9 @@ START_TEST(int8_agrees)
 }
 END_TEST
 
-/* The byte path is used where something is coded, so the result differs from F32. A cache
- * without coded tokens gives the same bytes. */
-START_TEST(int8_does_something)
+/* INT8 arithmetic applies to quantized tokens, so the outputs of RTN_INT4 differ from those of F32
+ * arithmetic. A BF16 cache has no quantized tokens, so its outputs are bit-identical. */
+START_TEST(int8_changes_quantized_tokens_only)
 {
     const size_t n = (size_t)(CHUNKS * CHUNK * H * D);
     float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
@@ -184,8 +184,8 @@ START_TEST(int8_does_something)
 END_TEST
 
 /* With a BF16 cache, the dense path rounds decoded values to BF16, with an RMS relative error of
- * 0.0017 in keys. Scores of order 1, weights and outputs move by as much. The limit 2^-6 is nine
- * standard deviations. */
+ * 0.0017 in keys. For scores of order 1, this also moves scores, weights and outputs by about
+ * 0.0017. The limit 2^-6 is nine standard deviations. */
 START_TEST(dense_rounds_to_bf16)
 {
     const size_t n = (size_t)(CHUNKS * CHUNK * H * D);
@@ -256,7 +256,7 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, paths_agree, 0, n_methods());
     tcase_add_loop_test(t, int8_agrees, 0, n_methods());
-    tcase_add_test(t, int8_does_something);
+    tcase_add_test(t, int8_changes_quantized_tokens_only);
     tcase_add_test(t, dense_rounds_to_bf16);
     tcase_add_loop_test(t, corrected_paths_agree, 0, (int)(sizeof corrected / sizeof *corrected));
     tcase_add_test(t, dense_refuses_a_correction);

@@ -1,5 +1,5 @@
-/* test_places.c - codec stages receive the positions of a block's tokens on both backends. They
- * come as a run, as the token list of a tier, or as that of a retention. */
+/* test_places.c - codec stages receive the positions of a block's tokens on both backends. A
+ * block's tokens are a run of positions, or a token list that a tier or a retention selected. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +61,9 @@ static enum kvr_status look(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* Draws keys that are one vector plus a little noise before rotation. If a codec undoes the
- * rotation of a wrong position, its 8 levels are far too few. */
+/* Draws keys that are one vector plus a little noise before RoPE. KVQUANT_3BIT undoes RoPE and
+ * quantizes the result to 8 levels. At a wrong position, the result would vary too much for 8
+ * levels. */
 static void draw(float *x, int layer, int chunk)
 {
     float base[W], noise[W];
@@ -99,7 +100,7 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-START_TEST(stages_are_told_where)
+START_TEST(stages_receive_positions)
 {
     const struct kvr_cache_shape shape = { .n_layers = LAYERS,
                                            .n_heads = H,
@@ -148,7 +149,7 @@ START_TEST(stages_are_told_where)
     }
     ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
     ck_assert_int_gt(seen.segments, 0);
-    ck_assert_msg((seen.lists > 0) >= cases[which].lists, "no token was left out");
+    ck_assert_msg((seen.lists > 0) >= cases[which].lists, "no segment has a token list");
     /* 8 levels over noise of .1 around a vector of size 4 give a relative error of 1e-5. With a
      * wrong position it is .1 or more. */
     ck_assert_msg(seen.error <= 1e-3 * seen.size, "%s: %g of %g", cases[which].spec, seen.error,
@@ -160,7 +161,8 @@ START_TEST(stages_are_told_where)
 }
 END_TEST
 
-/* Causal models are refused: language models use another rotation of the keys. */
+/* kvr_cache_open() refuses a codec with the stage `unrope` for causal models: language models have
+ * no RoPE over frames, rows and columns. */
 START_TEST(causal_keys_are_refused)
 {
     const struct kvr_cache_shape shape = { .n_layers = 1,
@@ -191,7 +193,7 @@ int main(void)
     TCase *tc = tcase_create("places");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, stages_are_told_where, 0, 2 * N_CASES);
+    tcase_add_loop_test(tc, stages_receive_positions, 0, 2 * N_CASES);
     tcase_add_test(tc, causal_keys_are_refused);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -1,4 +1,4 @@
-/* test_predict.c - predictions by dry rollouts: byte counts and peaks as the study published them,
+/* test_predict.c - dry rollouts predict the byte counts and memory peaks that the study published,
  * and those of real caches.
  *
  * long: every method, also on an emulated device. */
@@ -45,8 +45,8 @@ static struct kvr_prediction predict(const char *name, const char *budget, const
     return out;
 }
 
-/* Nominal bytes, recomputed from the published ratios to the byte. story = 0 means that
- * StoryEval's bytes equal MovieGen's. */
+/* Nominal bytes on the prompt suites MovieGen and StoryEval, computed from the published
+ * compression ratios. If `story` is 0, StoryEval's bytes equal MovieGen's. */
 static const struct {
     const char *method;
     size_t movie, story;
@@ -123,7 +123,8 @@ END_TEST
 
 static const struct {
     const char *method;
-    double narrow, wide; /* ratios with linear layer budgets of 0.75 to 1.25 and of 0.7 to 1.3 */
+    double narrow, wide; /* compression ratios with layer_budget=linear and factors from 0.75 to
+                          * 1.25 and from 0.7 to 1.3 */
 } linear[] = {
     { "FLOWCACHE_HYBRID_INT2", 4.5404, 4.5404 },
     { "FLOWCACHE_ADAPTIVE_INT2", 4.1901, 4.1918 },
@@ -167,8 +168,10 @@ START_TEST(data_dependent_rows)
     p = predict("SPATIAL_MIXED_FG_RTN_INT4_BG_RTN_INT2", NULL, NULL, NULL);
     ck_assert((double)p.nominal_min <= 12076646400 / 3.6834);
     ck_assert((double)p.nominal_max >= 12076646400 / 3.6834);
-    /* 45 % and 85 % of 1560 positions are 702 and 1326. Their tokens in 42 frames are quantized
-     * in blocks of 16. A block of one channel takes 8 + 2 B at four bits and 4 + 2 B at two. */
+    /* The foreground is 45 % to 85 % of 1560 positions, 702 to 1326. Its tokens in 42 frames make
+     * 1843 to 3481 groups of 16, and the background's make the rest. A group of one channel takes
+     * 10 B with four-bit codes (foreground) and 6 B with two-bit codes (background), including 2 B
+     * of scale. */
     ck_assert_uint_eq(p.nominal_min, 30 * (9 * 65520 + (size_t)3072 * (1843 * 10 + 2253 * 6)));
     ck_assert_uint_eq(p.nominal_max, 30 * (9 * 65520 + (size_t)3072 * (3481 * 10 + 615 * 6)));
 }
@@ -201,8 +204,9 @@ static const struct {
     { "SPATIAL_MIXED_FG_RTN_INT4_BG_RTN_INT4", 14.3775, 0, 1e-4 },
     { "SPATIAL_MIXED_FG_KIVI_INT4_BG_KIVI_INT2", 14.3833, 0, 1e-4 },
     { "SPATIAL_MIXED_FG_QUAROT_KV_INT4_BG_RTN_INT2", 14.3760, 0, 1e-4 },
-    /* Predictions leave out outliers. QAQ's 9.5 million outliers of 6 B are 0.054 GiB, TPTQ's at
-     * most 0.014 GiB. TPTQ's published rows differ by 0.09 GiB between the suites. */
+    /* Predicted peaks leave out outliers. QAQ's 9.5 million outliers of 6 B are 0.054 GiB, TPTQ's
+     * at most 0.014 GiB. TPTQ's tolerance includes the 0.09 GiB by which its published peaks on the
+     * two suites differ. */
     { "QAQ_INT2", 14.4214, 0, 0.06 },
     { "QAQ_INT4", 14.4218, 0, 0.06 },
     { "TPTQ_INT2", 19.8546, 0, 0.11 },
@@ -275,7 +279,7 @@ static struct kvr_geometry small = {
     .name = "small",
     .n_layers = 3,
     .n_heads = 2,
-    /* raised for methods that need wider heads */
+    /* 16, or more if the method needs more */
     .head_dim = 16,
     .tokens_per_frame = 12,
     .frames_per_chunk = 3,
@@ -283,7 +287,7 @@ static struct kvr_geometry small = {
 };
 enum { SMALL_FRAMES = 12, SMALL_MOST = 36 * 2 * 128 };
 
-/* Number of values in one chunk's keys. */
+/* Returns the number of elements in one chunk's keys. */
 static size_t chunk_values(void)
 {
     return (size_t)(small.frames_per_chunk * small.tokens_per_frame) *
@@ -377,8 +381,9 @@ static void compare(const struct kvr_scheme *scheme, enum kvr_path path, enum kv
     if (!p.data_dependent) {
         ck_assert_msg(bytes.nominal == p.nominal, "%s: nominal %zu, predicted %zu", scheme->name,
                       bytes.nominal, p.nominal);
-        /* The study's scored tiers need a list of token indices where scores select separate
-         * frames. A dry rollout has no scores, so it leaves the lists out. */
+        /* In study versions, the tiers `saliency` store a list of token indices if the frames with
+         * the best scores are not consecutive. A dry rollout has no scores and predicts no
+         * lists. */
         const size_t lists =
             scored(scheme) ? sizeof(int32_t) * (size_t)p.tokens * (size_t)(small.n_layers + 1) : 0;
         const size_t meta = mem.peak[KVR_MEM_META];
@@ -413,7 +418,7 @@ static bool fuses(const struct kvr_scheme *p)
     return all;
 }
 
-/* For every method, reading and path, the bytes of a real cache equal the prediction. */
+/* For every method, version and path, the bytes of a real cache equal the prediction. */
 START_TEST(predicted_is_measured)
 {
     if (left_out_sanitized(_i))
@@ -443,7 +448,8 @@ START_TEST(predicted_is_measured_on_a_device)
 {
     if (left_out_sanitized(_i))
         return;
-    /* Emulated threads are slow, and only bytes are compared. */
+    /* The model is smaller, because emulated CUDA threads are slow. Only byte counts are
+     * compared. */
     small.n_layers = 2;
     small.tokens_per_frame = 6;
     small.head_dim = head_dim_for(kvr_methods[_i]->name, small.n_heads, 16);
@@ -464,7 +470,7 @@ int main(void)
     SRunner *sr;
     int failed;
 
-    /* With tensors this small, waking threads would take most of the time. */
+    /* Tensors are so small that waking a thread team would take longer than the work. */
     omp_set_num_threads(1);
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 300);

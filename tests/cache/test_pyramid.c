@@ -1,5 +1,5 @@
-/* test_pyramid.c - Pyramid Forcing: the frames kept for each label of a head, and blocks stored
- * as means. */
+/* test_pyramid.c - Pyramid Forcing: the frames that each class of heads keeps, and the means of
+ * pooled blocks. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -84,9 +84,9 @@ static int64_t tokens_of(const struct kvr_layer *l, int h, int64_t begin, int64_
     return n;
 }
 
-/* 42 frames are stored, with 60 positions each instead of Wan's 1560. A head keeps 26, 8 or 5 of
- * them. The authors count 29, 11 and 8, which include the current chunk's 3 frames. Of 360
- * heads, 156, 172 and 32 have these budgets. */
+/* 42 frames are stored, with 60 positions each instead of Wan's 1560. Of 360 heads, 156 keep 26
+ * frames, 172 keep 8 and 32 keep 5. The authors' counts, 29, 11 and 8, include the current chunk's
+ * 3 frames. */
 START_TEST(published)
 {
     enum { WAN = 60, WAN_FRAMES = 42 };
@@ -123,7 +123,7 @@ START_TEST(published)
 END_TEST
 
 /* Checks after every chunk which frames an oscillating, an anchor and a veil head keep. */
-START_TEST(what_stays)
+START_TEST(frames_kept_by_class)
 {
     const struct kvr_setting row = { "row", "3" };
     struct kit t;
@@ -132,7 +132,7 @@ START_TEST(what_stays)
     kvr_normal(values, TOKENS * W, 5, KVR_RNG_TEST, 2, 0, 0);
     open_kit(&t, &small, "wav", &row, 1, false);
     for (int c = 0; c < CHUNKS; c++) {
-        /* One frame is recent. */
+        /* Besides the sink, only the newest frame is always kept, the one at index `end`. */
         const int n = (c + 1) * F, end = n - 1;
 
         store(&t, c);
@@ -145,8 +145,8 @@ START_TEST(what_stays)
                              f < 1 || f >= end || newer < 4 ? S : 0);
             ck_assert_int_eq(tokens_of(&t.layer, 1, f * S, (f + 1) * S),
                              f < 3 || f >= end || (f % 6 == 0 && newer < 4) ? S : 0);
-            /* Six positions in rows of three make two squares, stored at the positions of tokens
-             * 0 and 2. */
+            /* A frame has 2 rows of 3 positions. Pooling 2 x 2 positions gives two tokens, stored
+             * as tokens 0 and 2 of the block's first frame. */
             ck_assert_int_eq(tokens_of(&t.layer, 2, f * S, (f + 1) * S),
                              f < 3 || f >= end                                             ? S
                              : f >= 4 && f % 4 == 0 && newer_block >= 0 && newer_block < 4 ? 2
@@ -157,8 +157,8 @@ START_TEST(what_stays)
 }
 END_TEST
 
-/* A block stores the mean of its tokens, also if its last chunk is stored twice. A block of
- * equal keys stores that key. */
+/* A pooled token is the mean of 2 x 2 positions over a block's four frames, also if the chunk that
+ * completes the block is stored twice. The mean of equal keys is exactly that key. */
 START_TEST(blocks_are_means)
 {
     const struct kvr_setting row = { "row", "3" };
@@ -201,8 +201,8 @@ START_TEST(blocks_are_means)
 }
 END_TEST
 
-/* With a period of 1 and no bound on their number, anchor frames are the whole window. */
-START_TEST(all_of_it)
+/* With period=1 and each=4096, an anchor head keeps all frames. */
+START_TEST(an_anchor_head_can_keep_all_frames)
 {
     const struct kvr_setting set[] = { { "period", "1" }, { "each", "4096" } };
     struct kit t;
@@ -216,7 +216,7 @@ START_TEST(all_of_it)
 }
 END_TEST
 
-START_TEST(another_map)
+START_TEST(an_invalid_map_is_refused)
 {
     struct kit t;
 
@@ -234,9 +234,9 @@ int main(void)
 
     suite_add_tcase(s, tc);
     tcase_add_test(tc, published);
-    tcase_add_test(tc, what_stays);
+    tcase_add_test(tc, frames_kept_by_class);
     tcase_add_test(tc, blocks_are_means);
-    tcase_add_test(tc, all_of_it);
-    tcase_add_test(tc, another_map);
+    tcase_add_test(tc, an_anchor_head_can_keep_all_frames);
+    tcase_add_test(tc, an_invalid_map_is_refused);
     return run_suite(s);
 }

@@ -1,6 +1,6 @@
 /* test_regions.c - number of OpenMP parallel regions per pass of a layer, at the bundled model's
- * shape. Attention takes one, which also decodes. Append and store take none where the codec is
- * faster than waking a thread team. */
+ * shape. Attention has one region and also decodes in it. Append and store have no region, because
+ * at this shape the codec takes less time than waking a thread team. */
 #include <check.h>
 #include <dlfcn.h>
 #include <omp.h>

@@ -102,7 +102,7 @@ START_TEST(backends_agree)
     struct side cpu, cuda;
 
     fill_block(x, &shape, fill, 3);
-    /* Values that BF16 cannot represent. */
+    /* BF16 cannot represent the products, so rounding has an effect. */
     for (size_t i = 0; i < n; i++)
         x[i] *= 1.001f;
     open_side(&cpu, KVR_CPU, x, width);

@@ -1,5 +1,5 @@
-/* test_seam.c - properties that codecs declare and the code that uses them: attention in a plug-
- * in's transformed space, corrections by noise model, and data-dependent sizes. */
+/* test_seam.c - properties that codecs declare and the code that uses them: attention in the
+ * transformed space of a plug-in, corrections by noise model, and data-dependent sizes. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -71,8 +71,8 @@ static float *rollout(const char *spec, enum kvr_backend backend, enum kvr_path 
     return out;
 }
 
-/* Scaling by powers of two does not round. Only the order of sums differs, as between the CPU's
- * own paths (test_paths.c), so 2e-5 is allowed. */
+/* The transform `skew` scales by powers of two, which does not round. Only the order of F32 sums
+ * differs, so 2e-5 is allowed, as in test_paths.c. */
 static void same_output(const char *spec, enum kvr_backend backend, enum kvr_path path,
                         const float *want)
 {
@@ -84,8 +84,8 @@ static void same_output(const char *spec, enum kvr_backend backend, enum kvr_pat
 }
 
 /* With transformed keys and values, R^-T maps queries to the keys' space and R^-1 maps outputs
- * back, head by head. The result equals attention over the plain keys and values. */
-START_TEST(a_transform_does_not_show)
+ * back, head by head. The result equals attention over the untransformed keys and values. */
+START_TEST(outputs_do_not_depend_on_a_transform)
 {
     float *want = rollout("F32", KVR_CPU, KVR_PATH_STAGED);
 
@@ -97,7 +97,7 @@ START_TEST(a_transform_does_not_show)
 }
 END_TEST
 
-START_TEST(a_coded_one_is_the_same_everywhere)
+START_TEST(transformed_codes_give_the_same_outputs)
 {
     float *want = rollout("SKEWED_INT4", KVR_CPU, KVR_PATH_DENSE);
 
@@ -119,7 +119,8 @@ START_TEST(two_transforms_are_refused)
 }
 END_TEST
 
-/* For each codec, by its declared noise model: 1 where it accepts the correction. */
+/* For each method and correction: 1 if kvr_scheme_open() accepts the correction. This depends on
+ * the noise model that the codec declares. */
 static const struct {
     const char *method;
     int taylor, exact, flat, energy;
@@ -132,7 +133,7 @@ static const struct {
     { "MUTE_F16", 0, 0, 0, 0, "has no function noise() that describes its quantization error" },
 };
 
-START_TEST(a_correction_needs_to_know)
+START_TEST(corrections_need_a_noise_model)
 {
     const int want[] = { corrected[_i].taylor, corrected[_i].exact, corrected[_i].flat,
                          corrected[_i].energy };
@@ -174,7 +175,8 @@ START_TEST(relative_noise_is_corrected)
     ck_assert(worst(plain, want, (size_t)CHUNKS * N) > 1e-5);
     same_output("SHORT_E4M3+taylor", KVR_CPU, KVR_PATH_FUSED, want);
     same_output("SHORT_E4M3+taylor", KVR_CUDA, KVR_PATH_STAGED, want);
-    /* With steps this small, `exact` and `taylor` agree. */
+    /* For steps this small, the corrections `exact` and `taylor` give the same outputs within
+     * 2e-5. */
     same_output("SHORT_E4M3+exact", KVR_CUDA, KVR_PATH_STAGED, want);
     kvr_normal(x, (size_t)T * H * D, 3, KVR_RNG_TEST, 9, 1, 0);
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
@@ -268,10 +270,10 @@ int main(void)
         return EXIT_FAILURE;
     }
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, a_transform_does_not_show);
-    tcase_add_test(tc, a_coded_one_is_the_same_everywhere);
+    tcase_add_test(tc, outputs_do_not_depend_on_a_transform);
+    tcase_add_test(tc, transformed_codes_give_the_same_outputs);
     tcase_add_test(tc, two_transforms_are_refused);
-    tcase_add_loop_test(tc, a_correction_needs_to_know, 0,
+    tcase_add_loop_test(tc, corrections_need_a_noise_model, 0,
                         (int)(sizeof corrected / sizeof *corrected));
     tcase_add_test(tc, relative_noise_is_corrected);
     tcase_add_test(tc, bytes_follow_the_data);

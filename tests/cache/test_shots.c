@@ -1,4 +1,5 @@
-/* test_shots.c - the retention `multi_shot_sink` against the buffer of frames that defines it. */
+/* test_shots.c - the retention `multi_shot_sink` keeps the same frames as the frame buffer of
+ * LongLive 2.0. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,8 @@ static const struct kind {
     { 12, 0, 3, { 4 } },
 };
 
-/* The defining buffer: frames in order. When it is full, frames behind a protected prefix shift
- * left. */
+/* LongLive 2.0's buffer: indices of the stored frames, oldest first. When it is full, the oldest
+ * frames behind a protected prefix are dropped and later frames move left. */
 struct buffer {
     int frame[MAX_FRAMES];
     /* pinned_at: index of the pinned frames, or -1 if none are pinned */
@@ -152,8 +153,8 @@ START_TEST(sinks_need_room)
 }
 END_TEST
 
-/* A pass may shift its positions ahead of the frame indices. A method that undoes the rotation
- * by frame index refuses such a pass. */
+/* Earlier prompt switches shift the RoPE times of a pass (kvr_pass.shift), so that they differ from
+ * frame indices. A method that undoes RoPE by frame index refuses a shifted pass. */
 START_TEST(shifted_positions_are_not_turned_back)
 {
     static const char *const specs[] = { "BF16", "SINK_WINDOW_NEAR" };

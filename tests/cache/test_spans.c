@@ -90,8 +90,8 @@ static void expect(const struct kit *t, const char *want)
     ck_assert_str_eq(text, want);
 }
 
-/* Chunks stay unquantized until eight are complete and a newer one follows. Then all eight are coded
- * as one segment. Its bytes equal those of one call of the codec over their values. */
+/* Chunks stay unquantized until eight are complete and a newer one follows. Then all eight are
+ * quantized as one segment, whose bytes equal those of one codec call over the eight chunks. */
 START_TEST(chunks_wait_for_each_other)
 {
     static const char *const specs[] = { "TRQ_INT2", "QVG_INT2@qvg" };
@@ -132,9 +132,10 @@ START_TEST(chunks_wait_for_each_other)
 }
 END_TEST
 
-/* Options of Quant VideoGen. `recent` keeps that many more newest chunks unquantized. `sink_keep`
- * leaves the first chunks unquantized for good, and the coded span starts after them. Eviction drops
- * unquantized chunks one by one, but a coded span only once none of it is visible. */
+/* Two options of Quant VideoGen: at least the `recent` newest chunks stay unquantized, and the
+ * first `sink_keep` chunks always do. The first span then starts after the sink and has seven
+ * chunks. Eviction drops unquantized chunks one by one, and a quantized span only when none of its
+ * tokens is visible. */
 START_TEST(chunks_are_kept_and_evicted)
 {
     static const struct kvr_setting set[] = { { "recent", "2" }, { "sink_keep", "1" } };
@@ -150,7 +151,7 @@ START_TEST(chunks_are_kept_and_evicted)
     commit(&t, 9);
     expect(&t, "0-30:1 30-240:0 240-270:1 270-300:1");
     commit(&t, 10);
-    /* one frame of the seven coded chunks is still visible */
+    /* one chunk of the quantized span is still visible */
     kvr_layer_evict(&t.layer, &seen);
     expect(&t, "30-240:0 240-270:1 270-300:1 300-330:1");
     seen.run[0][0] = 240;
@@ -160,9 +161,9 @@ START_TEST(chunks_are_kept_and_evicted)
 }
 END_TEST
 
-/* Chunks have 30 tokens, groups 64. An incomplete group is requantized with the next chunk, so
- * the stored bytes are those of whole groups over all tokens. A group is quantized from the
- * original values only if all its tokens arrived at once, else from decoded values. */
+/* A chunk has 30 tokens, a group 64. An incomplete group is requantized together with the next
+ * chunk, so the layer takes as many bytes as one codec call over all tokens. Tokens that are
+ * requantized are first decoded, so their error grows. */
 START_TEST(groups_lie_at_absolute_places)
 {
     struct kvr_block_shape all = { 5 * CHUNK, H, D };
@@ -178,7 +179,7 @@ START_TEST(groups_lie_at_absolute_places)
     commit(&t, 2);
     expect(&t, "0-64:0 64-90:0");
     commit(&t, 3);
-    /* Stored again: the tokens that share a group with the previous chunk are still there. */
+    /* Storing chunk 3 again keeps the tokens of chunk 2 that share a group with it. */
     commit(&t, 3);
     expect(&t, "0-64:0 64-120:0");
     commit(&t, 4);
@@ -186,7 +187,8 @@ START_TEST(groups_lie_at_absolute_places)
     ck_assert_uint_eq(kvr_layer_nominal(&t.layer), kvr_codec_bytes(t.scheme->k[0], &all) +
                                                        kvr_codec_bytes(t.scheme->v[0], &all));
     kvr_layer_dense(&t.layer, 0, 5 * CHUNK, k, NULL, NULL);
-    /* At most four quantizations, at 8 bits over about 6 standard deviations. */
+    /* A token is quantized at most four times, with 8 bits over a range of about 6 standard
+     * deviations. */
     for (int i = 0; i < 5 * CHUNK * D; i++)
         ck_assert_msg(fabsf(k[i] - t.k[i]) <= 0.15f, "token %d: %g, was %g", i / D, (double)k[i],
                       (double)t.k[i]);
@@ -195,8 +197,9 @@ START_TEST(groups_lie_at_absolute_places)
 }
 END_TEST
 
-/* Where a retention drops single tokens, chunks are coded one by one. */
-START_TEST(thinning_moves_chunks_alone)
+/* If a retention evicts single tokens, each chunk is quantized separately, not in a span of
+ * eight. */
+START_TEST(evicting_tokens_disables_spans)
 {
     static const struct kvr_setting keep = { "retention", "keep(score=age,frames=40)" };
     struct kit t;
@@ -214,8 +217,8 @@ START_TEST(thinning_moves_chunks_alone)
 }
 END_TEST
 
-/* LightX2V's published pool sizes for Self-Forcing, by a dry rollout over 21 and 42 frames of
- * Wan 1.3B. */
+/* A dry rollout over 21 and 42 frames of Wan 1.3B predicts the pool sizes in bytes that LightX2V
+ * publishes for Self-Forcing. */
 START_TEST(a_rollout_takes_the_published_bytes)
 {
     static const struct {
@@ -246,7 +249,7 @@ int main(void)
     tcase_add_loop_test(tc, chunks_wait_for_each_other, 0, 2);
     tcase_add_test(tc, chunks_are_kept_and_evicted);
     tcase_add_test(tc, groups_lie_at_absolute_places);
-    tcase_add_test(tc, thinning_moves_chunks_alone);
+    tcase_add_test(tc, evicting_tokens_disables_spans);
     tcase_add_loop_test(tc, a_rollout_takes_the_published_bytes, 0, 3);
     suite_add_tcase(s, tc);
     return run_suite(s);
