@@ -44,7 +44,8 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
     else empty end),
 (map(select(decided and (arithmetic or futile | not))) | if length > 0 then
     "", "## Decided by measurement", "", (card_times | ., ""),
-    "Claims `se-*` use the study's StoryEval prompts; claims `lm-*` use a language model. A > B means that A's SSIM is higher.", "",
+    "Claims of `study33` compare the study's versions (`NAME@study`), except `lm-*`. "
+    + "Claims `se-*` use the study's StoryEval prompts; claims `lm-*` use a language model. A > B means that A's SSIM is higher.", "",
     (("holds", "does not hold", "equal") as $verdict | map(select(.verdict == $verdict)) | if length > 0 then
         "## \($verdict[:1] | ascii_upcase)\($verdict[1:])", "", columns(["claim", "statement", "difference", "n"]),
         papers(row([id, statement, figure, (.n | number)])), "" else empty end)
