@@ -33,8 +33,9 @@ SPIECE  := $(shell pkg-config --exists sentencepiece 2>/dev/null && echo yes)
 PKG_LIBS += $(if $(SPIECE),-lsentencepiece -lstdc++)
 
 # -ffast-math is not used, because NaN must stay NaN. -ffp-contract=off keeps every rounding of the source; code that
-# needs FMA calls it explicitly. With sanitizers gcc gives false warnings, so only the plain build has -Werror.
-# -g1 has lines and functions for stack traces; with -g the test programs take 3.7 GB instead of 1.4 GB.
+# needs FMA calls it explicitly. With sanitizers, gcc prints false warnings, so only the build without sanitizers has
+# -Werror. -g1 records functions and line numbers for stack traces; with -g, the test programs take 3.7 GB instead of
+# 1.4 GB.
 OPT     ?= $(if $(SAN),-O1,-O3) -g1
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(SAN),,-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -84,7 +85,7 @@ CHECK_LIBS   := $(shell pkg-config --libs check 2>/dev/null)
 TEST_HELP := $(sort $(wildcard tests/*.c))
 
 # CUDA kernels. The tests always use kernels that the host compiler builds for the emulator (docs/cuda-internals.md).
-# kvreel uses them too, or with CUDA=1 kernels that nvcc builds.
+# With CUDA=1, kvreel uses kernels that nvcc builds; without it, kvreel also uses the emulated kernels.
 NVCC      ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CXX       := $(if $(filter clang%,$(notdir $(CC))),clang++,$(if $(filter default,$(origin CXX)),g++,$(CXX)))
 CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions -fno-rtti $(NOWHERE) -Wall -Wextra \
@@ -136,10 +137,10 @@ $(BUILD)/libkvreel.a: $(OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $(OBJ)
 
 # libkvreel.so: the C ABI (harness/abi/kvreel.h) and the objects of the program that it needs. The compiler makes these
-# objects position independent for an executable. With -Bsymbolic that is enough for a shared library too, except for
-# thread-local data and data of the C library, so the files with such data (PIC_OBJ) are compiled with -fPIC. -fPIC also
-# avoids initial-exec TLS, with which dlopen() fails if glibc's spare TLS block of 1.6 KiB is used up
-# (tools/lint/check-library.sh).
+# objects position independent for an executable (-fPIE). With -Bsymbolic, such objects also suit a shared library,
+# unless they access thread-local data or data of the C library. Files that do (PIC_OBJ) are compiled with -fPIC. -fPIC
+# also avoids initial-exec TLS: dlopen() of a library with initial-exec TLS fails if glibc's spare TLS block of 1.6 KiB
+# is used up (tools/lint/check-library.sh).
 ABI_OBJ := $(ABI_SRC:%.c=$(BUILD)/%.o)
 PIC_OBJ := $(addprefix $(BUILD)/,harness/core/status.o methods/script/talk.o)
 $(ABI_OBJ) $(PIC_OBJ): CFLAGS += -fPIC
@@ -169,8 +170,8 @@ $(foreach i,$(TILE_ISAS),$(TILE_SRC:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contra
 $(ISA_OBJ): CFLAGS += -Wno-psabi
 
 # The commit, compiler and flags that `kvreel version` prints; version.o is compiled again when they change.
-# A release (tools/release/dist.sh) has the commit in file COMMIT. Then git is not asked: it would describe a
-# repository around the release's folder.
+# A release (tools/release/dist.sh) has the commit in file COMMIT. The Makefile then does not call git, because git
+# would describe a repository that contains the release's folder.
 GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
 GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
 # The sources that affect stored numbers. If their hash differs from that stored with a cell, the cell is stale.
@@ -213,7 +214,7 @@ $(BUILD)/texts.c: tools/embed/embed-texts.sh $(TEXTS)
 $(BUILD)/texts.o: $(BUILD)/texts.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# The salience head of the bundled model, embedded so that methods do not need its file.
+# The weights of the bundled model's salience head, embedded so that methods work without their file in models/nano.
 $(BUILD)/salience_nano.c: tools/embed/embed-bytes.sh models/nano/salience.safetensors
 	$(call say,EMBED,$@)
 	@mkdir -p $(@D)
@@ -257,7 +258,7 @@ $(BUILD)/harness/engine/text/spiece.o $(BUILD)/harness/core/onednn_guard.o: $(BU
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) $(filter-out -fno-exceptions -fno-rtti,$(CXXFLAGS)) -MMD -MP -c -o $@ $<
 
-# Emulated kernels call this code for each memory access. With sanitizers -O2 halves their time.
+# Each memory access of an emulated kernel calls these functions. With sanitizers, -O2 halves the time of the kernels.
 $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/device/emu/*.cc)): OPT := $(if $(SAN),-O2 -g1,$(OPT))
 $(BUILD)/harness/device/emu/%.o: harness/device/emu/%.cc
 	$(call say,CXX,$<)
@@ -284,8 +285,9 @@ $(BUILD)/tests/cuda/on_device: tests/cuda/test_kernels.c $(CUDA_TEST) $(CUDA_OBJ
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LDLIBS) $(CHECK_LIBS) \
 		$(CUDA_LIBS)
 
-# The programs that tools/device/pack.sh packs with kvreel to run on a machine with a GPU. They are tests, linked with a
-# replacement for Check that selects checks and limits their time, and programs that time kernels and a forward pass.
+# The programs that tools/device/pack.sh packs with kvreel to run on a machine with a GPU: tests, and programs that
+# time kernels and a forward pass. The tests use tools/device/check/check.h instead of the library Check. It runs
+# selected test functions and limits their time.
 PACKED := $(addprefix $(BUILD)/device/,$(addprefix tests/,cuda/test_kernels cuda/test_codec_cuda \
 	cuda/test_policy_cuda cuda/test_names cache/test_rows cache/test_device engine/test_device \
 	engine/test_wan_tiny) tools/device/bench_main tools/device/forward_main)
@@ -357,7 +359,7 @@ run-tests: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM) $(TEST
 unit: $(PLUGINS) $(TEST_BIN)
 	@KVREEL_UNIT_ONLY=1 bash tools/test/run-tests.sh $(BUILD) $(TEST_BIN)
 
-# Unit tests that call CPU kernels and take seconds.
+# The unit tests that test-variants repeats for each instruction set. They call CPU kernels and take only seconds.
 VARIANT_TESTS := $(filter $(addprefix $(BUILD)/tests/,core/test_dtype engine/test_ops engine/test_threads \
 	engine/test_model engine/test_wan_tiny cache/test_cache cache/test_layer methods/test_codec methods/test_grid \
 	methods/test_hadamard methods/test_outliers methods/test_pack metrics/test_alone metrics/test_psnr \
@@ -369,7 +371,7 @@ test-variants: $(BUILD)/kvreel $(VARIANT_TESTS)
 		echo "with KVREEL_CPU=$$v:"; \
 		KVREEL_CPU=$$v KVREEL_UNIT_ONLY=1 bash tools/test/run-tests.sh $(BUILD) $(VARIANT_TESTS) || exit 1; done
 
-## test-honesty: find tests that pass without the thing they test (BREAK='fixture lm', TEST=... select); takes hours
+## test-honesty: find tests that pass although a dependency is missing (BREAK='fixture lm', TEST=... select); takes hours
 test-honesty: run-tests-build
 	@bash tools/test/test-honesty.sh $(BUILD) '$(or $(BREAK),.)' '$(or $(TEST),.)'
 
@@ -385,12 +387,12 @@ fault-campaign: $(BUILD)/tests/run/test_faults
 soak: $(BUILD)/tests/run/test_soak
 	@KVR_SOAK=$${KVR_SOAK:-2000} $(BUILD)/tests/run/test_soak
 
-## damage-campaign: damage 600 databases; kvreel must detect every changed content and merge no damaged shard
+## damage-campaign: damage a database in 600 ways; kvreel must detect all changed content and merge no damaged shard
 damage-campaign: $(BUILD)/tests/store/test_damage
 	@KVR_DAMAGES=$${KVR_DAMAGES:-600} $(BUILD)/tests/store/test_damage
 
 $(FAULT_SHIM): CFLAGS += -fno-builtin
-# The shim is preloaded into programs without a sanitizer's runtime, so it is compiled without sanitizers.
+# malloc_fault.so is preloaded into programs without a sanitizer's runtime, so it is compiled without sanitizers.
 $(FAULT_SHIM): SANFLAGS :=
 ## fault-malloc: let the n-th allocation of each command fail, for all n, or MOST=20 of them (PART=1/8: one eighth)
 fault-malloc: $(BUILD)/kvreel $(FAULT_SHIM) $(EXAMPLES)
@@ -400,7 +402,7 @@ fault-malloc: $(BUILD)/kvreel $(FAULT_SHIM) $(EXAMPLES)
 valgrind: $(BUILD)/kvreel
 	@bash tools/test/tiny-sweep.sh valgrind $(BUILD)/kvreel
 
-## tsan: run the same sweep with four threads under clang's ThreadSanitizer; needs libomp and libarcher
+## tsan: run a tiny sweep with four threads under clang's ThreadSanitizer; needs libomp and libarcher
 tsan:
 	@$(MAKE) --no-print-directory CC=clang SAN=thread OPT='-O1 -gline-tables-only' BUILD=build-tsan build-tsan/kvreel
 	@bash tools/test/tiny-sweep.sh threads build-tsan/kvreel
@@ -414,8 +416,8 @@ check-kernels: $(BUILD)/kvreel $(BUILD)/tests/bench/test_kernel_cases
 	@$(BUILD)/tests/bench/test_kernel_cases
 	@$(BUILD)/kvreel bench kernels
 
-# The CPU kernels and their test as one static program without libraries, for the machine of CC. The linker drops unused
-# functions of these sources.
+# The CPU kernels and their test as one static program without libraries, for the CPU architecture that CC compiles
+# for. The linker drops unused functions of these sources.
 ALONE     := $(BUILD)/check_kernels
 ALONE_SRC := $(filter-out %/sha256.c %/version.c %/onednn.c,$(wildcard harness/core/*.c methods/kernels/*.c methods/codecs/*/*.c) \
 	$(wildcard harness/bench/kernel_case.c harness/bench/kernels_*.c harness/engine/ops.c harness/engine/ops_exact.c \
@@ -468,7 +470,7 @@ seedless = $(foreach p,$(or $(SEEDS_$(1)),SEEDS_$(1)),$(if $(wildcard $p),,$p))
 ## fuzz-seeds: run each fuzz target on its committed seeds
 fuzz-seeds: fuzz-corpus $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
 	@$(foreach t,$(FUZZ_TARGETS),printf '%-12s' $t; $(BUILD)/tests/fuzz/replay_$t $(call seeds,$t) || exit 1;)
-# Fails if a target has no seeds: it would otherwise succeed without any input.
+# Fails if a fuzz target has no seeds, because fuzz-seeds would otherwise run the target without any input and succeed.
 fuzz-corpus:
 	@$(foreach t,$(FUZZ_TARGETS),$(foreach p,$(call seedless,$t),\
 		echo 'fuzz: target $t has no seeds: no file matches "$p" (SEEDS_$t in the Makefile lists the patterns)' >&2; lacks=1;)) \
@@ -544,11 +546,11 @@ fuzz-list:
 ## lint: check the direction of includes, formatting, cppcheck's findings, and that headers compile alone
 lint:
 	@bash tools/lint/lint.sh
-## lint-all: lint, and checks that compile everything: clang for each instruction set, nvcc, machine code
+## lint-all: run lint, compile everything with clang for each instruction set and with nvcc, and check machine code
 lint-all:
 	@bash tools/lint/lint.sh --all
 
-# Files with a pragma simd or unroll. Only clang's optimizer warns if it cannot vectorize or unroll such a loop, so
+# Files with a simd or unroll pragma. Only clang's optimizer warns if it cannot vectorize or unroll such a loop, so
 # `make lint-all` compiles these files with CC=clang, and checks only the syntax of all others.
 LOOPS = $(shell grep -liE 'pragma.*(simd|unroll)' $(ALL_SRC) $(CU))
 loops:

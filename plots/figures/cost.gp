@@ -1,6 +1,7 @@
-# {stem}.gp - made by kvreel. Change what you like, then run
+# {stem}.gp - written by kvreel. To change the figure, edit this file and run
 #     gnuplot {stem}.gp
-# in this folder. The data: {stem}.tsv, one row a method and path; panel 1 is this card, panel 2 the study.
+# in this folder. The data are in {stem}.tsv, one row per method and path. Panel 1 has the times measured on
+# a GPU, panel 2 the times that the study published.
 data = '{stem}.tsv'
 set datafile separator tab
 set datafile columnheaders

@@ -1,6 +1,6 @@
-# {stem}.gp - made by kvreel from its database. Change what you like, then run
+# {stem}.gp - written by kvreel from its database. To change the figure, edit this file and run
 #     gnuplot {stem}.gp
-# in this folder. A block of {stem}.tsv is a method; its columns are named there.
+# in this folder. The data are in {stem}.tsv, with one block per method; comments there name the columns.
 data = '{stem}.tsv'
 set datafile separator tab
 set encoding utf8

@@ -1,8 +1,8 @@
-# claims.gp - made by kvreel from its ledger and database. Change what you like, then run
+# claims.gp - written by kvreel from a ledger and a database. To change the figure, edit this file and run
 #     gnuplot claims.gp
-# in this folder. The data, in the units of the metrics: claims.tsv. A row is a claim; x is its mean
-# difference in margins, positive as the claim says, on a scale that is linear near 0 and logarithmic
-# far from it.
+# in this folder. The data, in the units of the metrics, are in claims.tsv, one claim per row. x is the
+# claim's mean difference divided by its margin; a positive x agrees with the claim. The axis is linear
+# near 0 and logarithmic far from it.
 data = 'claims.tsv'
 set datafile separator tab
 set datafile columnheaders

@@ -1,6 +1,6 @@
-# {stem}.gp - made by kvreel from its database. Change what you like, then run
+# {stem}.gp - written by kvreel from its database. To change the figure, edit this file and run
 #     gnuplot {stem}.gp
-# in this folder. The data, with more columns than are drawn: {stem}.tsv
+# in this folder. The data are in {stem}.tsv, which also has columns that the figure does not show.
 data = '{stem}.tsv'
 set datafile separator tab
 set datafile columnheaders
@@ -15,7 +15,7 @@ faint_ink = '#757575'
 hair = '#9a9a9a'
 fade(c) = int(c) + 0x90000000
 pale(c) = int(c) + 0x60000000
-bar(v) = column('bar') == 1 ? v : NaN # whose interval is drawn
+bar(v) = column('bar') == 1 ? v : NaN # draws only the intervals of points whose column bar is 1
 
 set lmargin at screen {left}
 set rmargin at screen {right}

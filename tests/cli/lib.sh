@@ -11,14 +11,15 @@ err=$work/stderr
 n_failed=0
 # The tests' Python interpreter, searched before XDG_CACHE_HOME changes.
 python=$(bash tools/test/test-python.sh)
-export KVREEL_DATA=$root # finds models/ and configs/ from any folder
+export KVREEL_DATA=$root # kvreel finds models/ and configs/ from any working directory
 # The user's own settings must not affect the tests.
 export XDG_CONFIG_HOME=$work/none XDG_CACHE_HOME=$work/cache KVREEL_ETC=$work/none
 unset KVREEL_DB KVREEL_OUT KVREEL_TIMEOUT_S KVREEL_MEMORY_MIB KVREEL_JOBS KVREEL_QUIET
 
 finish() {
     local rc=$?
-    # A background job that is killed before it runs its program may execute this trap, too.
+    # If a background job is killed before exec, its subshell also runs this trap. Only the script's own shell may
+    # clean up.
     [ "$BASHPID" = "$$" ] || exit "$rc"
     chmod -R u+w "$work" 2>/dev/null
     rm -rf "$work"
@@ -35,8 +36,9 @@ has() {
     skip "$2" "$1 is not installed"
     return 1
 }
-# python_has 'MODULE...' NAME: the same if $python cannot import a module. The import must print a word, because
-# /bin/true in place of Python would also succeed.
+# python_has 'MODULE...' NAME: fails, and prints that the check NAME is skipped, if $python cannot import a module.
+# The import must print a word, because tools/test/test-honesty.sh replaces Python by /bin/true, which always
+# succeeds.
 python_has() {
     local module
     for module in $1; do
@@ -104,7 +106,8 @@ prints() { check "$1" grep -qE -- "$2" "$out"; }
 json() { check "$1" holds_true "${@:2}"; }
 holds_true() { [ -s "$out" ] && jq -e "$@" "$out"; }
 
-# three_threads: for tests that compare numbers of threads. It checks that OMP_THREAD_LIMIT allows three threads.
+# three_threads: for tests that compare results of several numbers of threads. It checks that OMP_THREAD_LIMIT allows
+# three threads.
 three_threads() {
     export OMP_NUM_THREADS=3
     check "OpenMP may start three threads" test "${OMP_THREAD_LIMIT:-3}" -ge 3
@@ -138,8 +141,8 @@ YAML
 }
 
 # shared_sweep CONFIG DB OUT: provides the results of `kvreel run CONFIG --db DB --out OUT`. If several scripts run
-# together (tools/test/run-tests.sh), the first one runs the sweep and all get copies. It is for tests that use
-# results, not for tests of the run.
+# together (tools/test/run-tests.sh), the first one runs the sweep and all get copies. Tests of `kvreel run` must not
+# use it.
 shared_sweep() {
     local place lock
     place=${KVREEL_TEST_SHARED:-$work}/sweep-$(sha256sum <"$1" | cut -c 1-16)
@@ -159,8 +162,9 @@ shared_sweep() {
     cp -r "$place/out" "$3"
 }
 
-# Writes the config of a sweep with many features: two suites (of one and two prompts), a method in both readings, a
-# correction, and a method with two codecs. It has 18 cells of three chunks.
+# Writes the config of a sweep with many features: two suites (of one and two prompts), a method in two versions
+# (RTN_INT4 and RTN_INT4@study), a correction (taylor), and a method with two codecs. It has 18 cells of three
+# chunks.
 common_config() { # FILE
     cat >"$1" <<'YAML'
 question: what can be done with what a sweep leaves behind?

@@ -4,62 +4,63 @@
 library=$(dirname "$kvreel")/libkvreel.so
 cc=${CC:-gcc}
 
-check "there is a library (make lib)" test -s "$library"
+check "libkvreel.so exists (make lib)" test -s "$library"
 for language in "c -std=c17" "c++ -std=c++17"; do
     # shellcheck disable=SC2086
-    check "the header alone as $language" "$cc" -x $language -Wall -Wextra -Werror -fsyntax-only harness/abi/kvreel.h
+    check "the header alone compiles as $language" "$cc" -x $language -Wall -Wextra -Werror -fsyntax-only harness/abi/kvreel.h
 done
 abi=$(sed -n 's/^#define KVREEL_ABI //p' harness/abi/kvreel.h)
-check "its name has the number" bash -c "objdump -p '$library' | grep -q 'SONAME *libkvreel.so.$abi\$'"
+check "the SONAME has the ABI number" bash -c "objdump -p '$library' | grep -q 'SONAME *libkvreel.so.$abi\$'"
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$work/there"
 grep -oE '\bkvreel_[a-z0-9_]+\(' harness/abi/kvreel.h | tr -d '(' | sort -u >"$work/said"
-check "what it lets others see is what the header says" diff "$work/there" "$work/said"
-# Removing or changing a function breaks existing programs, so it requires a higher ABI number and a new list.
+check "the library exports exactly the functions in the header" diff "$work/there" "$work/said"
+# Removing or changing a function breaks existing programs. Such a change requires a higher ABI number and a new list
+# of functions here.
 for name in abi version error registry free method_open method_close method_name predict block_encode block_free \
     block_decode block_attend block_bytes block_hash cache_open cache_close cache_reset cache_begin cache_append \
     cache_attend cache_commit cache_end cache_read cache_bytes cache_times to_f32; do
     check "ABI 1 has kvreel_$name" grep -qx "kvreel_$name" "$work/there"
 done
-check "the number is that of this list" test "$abi" -eq 1
-check "a program of the header alone builds" "$cc" -std=c17 -Wall -Wextra -Werror -I harness/abi tests/abi/use.c \
+check "the ABI number is that of the list above" test "$abi" -eq 1
+check "a program that includes only the header builds" "$cc" -std=c17 -Wall -Wextra -Werror -I harness/abi tests/abi/use.c \
     -o "$work/use" -L "$(dirname "$library")" -lkvreel -lm -Wl,-rpath,"$(dirname "$library")"
-case $library in # with sanitizers, the program itself would need their runtime
-*/build-*) skip "a program of the library" "the library was built with sanitizers" ;;
-*) check "and runs" "$work/use" ;;
+case $library in # a program that loads a sanitized library needs the sanitizer's runtime
+*/build-*) skip "the program runs with the library" "the library was built with sanitizers" ;;
+*) check "the program runs with the library" "$work/use" ;;
 esac
 
-# A process with much static TLS loads the library last. A renamed copy of libgomp acts as a second OpenMP runtime,
-# such as that of a torch wheel.
-check "thread-local and writable data are small" bash tools/lint/check-library.sh "$library"
-check "a program that opens it late builds" "$cc" -std=c17 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -pthread tests/abi/late.c \
+# The program late loads libkvreel.so after other libraries have used up glibc's reserve of static TLS. A renamed
+# copy of libgomp acts as a second OpenMP runtime, such as that of a torch wheel.
+check "thread-local and writable data of the library are small" bash tools/lint/check-library.sh "$library"
+check "the program late builds" "$cc" -std=c17 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -pthread tests/abi/late.c \
     -o "$work/late" -lm -ldl
 eaters=
 for bytes in 1024 128 16 1; do
-    check "a library with $bytes bytes of static TLS" "$cc" -shared -fPIC -DBYTES=$bytes tests/abi/eater.c -o "$work/eat$bytes.so"
+    check "a library with $bytes bytes of static TLS builds" "$cc" -shared -fPIC -DBYTES=$bytes tests/abi/eater.c -o "$work/eat$bytes.so"
     eaters=$eaters${eaters:+,}$work/eat$bytes.so
 done
 mapfile -t needed < <(ldd "$library" | awk '$3 ~ /^\// && $3 !~ /\/libc\.so/ { print $3 }')
 gomp=$(printf '%s\n' "${needed[@]}" | grep '/libgomp\.so\.1$')
 case $library in
-*/build-*) skip "the library opened late" "the library was built with sanitizers" ;;
+*/build-*) skip "late loads the library without free static TLS" "the library was built with sanitizers" ;;
 *)
     # An earlier version needed 66592 bytes of static TLS for QJL's buffer, so that no program could load the
     # library.
     "$cc" -shared -fPIC -DBYTES=66592 tests/abi/eater.c -o "$work/large.so"
-    check "the check refuses a library with 66592 bytes of static TLS" bash -c \
+    check "check-library.sh refuses a library with 66592 bytes of static TLS" bash -c \
         '! bash tools/lint/check-library.sh "$1" >"$2" && grep -q "66592 bytes of thread-local data" "$2" && grep -q STATIC_TLS "$2"' \
         _ "$work/large.so" "$out"
-    check "which does not open late" bash -c '! "$@" >"$0" 2>&1 && grep -q "large.so: cannot allocate memory in static TLS" "$0"' \
+    check "late cannot load the library with 66592 bytes of static TLS" bash -c '! "$@" >"$0" 2>&1 && grep -q "large.so: cannot allocate memory in static TLS" "$0"' \
         "$out" "$work/late" "$work/large.so" "$work" "$eaters" "${needed[@]}"
     three_threads
-    check "it opens where no static TLS is left, closes and opens again" "$work/late" "$library" \
+    check "late loads, closes and loads the library without free static TLS" "$work/late" "$library" \
         "$work" "$eaters" "${needed[@]}"
     if [ -n "$gomp" ]; then
         LC_ALL=C sed 's/libgomp\.so\.1/libgomq.so.1/g' "$gomp" >"$work/libgomq.so.1"
-        check "and beside another OpenMP runtime" "$work/late" "$library" "$work" "$eaters" \
+        check "late runs the library beside another OpenMP runtime" "$work/late" "$library" "$work" "$eaters" \
             "${needed[@]}" -- "$work/libgomq.so.1"
     else
-        skip "beside another OpenMP runtime" "the library was not built with GNU's OpenMP"
+        skip "late runs the library beside another OpenMP runtime" "the library was not built with GNU's OpenMP"
     fi
     ;;
 esac

@@ -4,38 +4,38 @@
 
 exits 0 "claims without a database" claims --json
 cp "$out" "$work/claims.json"
-json "at least 160" 'length >= 160'
-json "each says what, where, and has a verdict" 'all(.[]; .id and .says and .source and
+json "there are at least 160 claims" 'length >= 160'
+json "each claim has a text, a source and a verdict" 'all(.[]; .id and .says and .source and
     (.verdict | IN("holds", "does not hold", "equal", "futile", "cannot be told here")))'
-json "what cannot be told has a reason" \
+json "a claim that cannot be told here has a reason" \
     'all(.[] | select(.verdict == "cannot be told here"); .why | length > 0)'
-json "what needs another machine has the command that settles it" \
+json "a claim that needs another machine names the command that settles it" \
     'all(.[] | select(.shown_by == null); .why | test("settled by: (kvreel|tools/device-check.sh --pack) "))'
-json "what needs a minute of a card has the package that takes it" \
+json "a claim that needs minutes of a GPU names its device-check package" \
     'map(select((.why // "") | test("one H100|an H100|an H200"))) | length >= 15 and all(.[]; .why |
         test("^needs [0-9]+ minutes? of ") and test("device-check.sh --pack .* CONFIG=configs/cost-card.yaml .* --run "))'
-json "the printed ratios of the study are the formats'" \
+json "the published compression ratios of the study hold" \
     '[.[] | select(.id | startswith("ratio-")) | .verdict] | length >= 10 and all(. == "holds")'
 while read -r id; do
     check "docs/claims.md has $id" grep -qF "\`$id\`" docs/claims.md
 done < <(jq -r '.[].id' "$work/claims.json")
-check "each once, and no other" test \
+check "docs/claims.md lists each claim once and no others" test \
     "$(sed '1,/^## /d; /^### /,/^## /d' docs/claims.md | grep '^ *[|*]' | grep -o '`[a-z0-9-]*`' | sort | uniq -c | awk '$1 == 1' | wc -l)" -eq \
     "$(jq length "$work/claims.json")"
 
 tiny_config "$work/tiny.yaml"
 cd "$work" || exit 1
-exits 0 "a sweep" run tiny.yaml --db t.db --out o -q
+exits 0 "a sweep for a user-written ledger" run tiny.yaml --db t.db --out o -q
 cat >mine.yaml <<'END'
 sources: {me: my own}
 claims:
   - {id: one, source: me, at: here, says: s, more: {metric: psnr, of: RTN_INT4, than: RTN_INT2}}
 END
-exits 0 "a ledger of one's own" claims mine.yaml --db t.db --json
-json "two prompts are too few, and that is said" \
+exits 0 "claims reads a user-written ledger" claims mine.yaml --db t.db --json
+json "two prompts give no verdict, and claims says how many are needed" \
     '.[0].n == 2 and .[0].figure > 0 and (.[0].why | test("2 prompts, 12 are needed"))'
-# elsewhere METHOD MORE: adds the method's cells again, as newer ones of another machine, with PSNR increased by
-# MORE.
+# elsewhere METHOD MORE: adds a newer copy of the method's cells, measured on another machine, with MORE added to
+# PSNR.
 elsewhere() { # METHOD MORE
     local names cells sessions
     names=$(sql u.db "SELECT group_concat(name) FROM pragma_table_xinfo('cell') WHERE hidden = 0")
@@ -50,15 +50,15 @@ elsewhere() { # METHOD MORE
 first=$(jq '.[0].figure' "$out")
 cp t.db u.db
 elsewhere RTN_INT2 1
-exits 0 "one of two methods was measured again elsewhere" claims mine.yaml --db u.db --json
-json "their pairs of one machine remain" --argjson first "$first" '.[0].n == 2 and .[0].figure == $first'
+exits 0 "claims after one method was measured again on another machine" claims mine.yaml --db u.db --json
+json "claims still pairs the cells of the first machine" --argjson first "$first" '.[0].n == 2 and .[0].figure == $first'
 elsewhere RTN_INT4 3
-exits 0 "then the other" claims mine.yaml --db u.db --json
-json "and the newest pair of one machine counts" --argjson first "$first" '.[0].n == 2 and (.[0].figure - $first - 2 | fabs) < 1e-9'
+exits 0 "claims after both methods were measured on the other machine" claims mine.yaml --db u.db --json
+json "claims uses the newest cells of one machine" --argjson first "$first" '.[0].n == 2 and (.[0].figure - $first - 2 | fabs) < 1e-9'
 sed -i 's/more:/mor:/' mine.yaml
-exits 2 "a key that is none" claims mine.yaml --db t.db
-says "with its place" 'mine.yaml:3'
-exits 2 "a ledger that is not there" claims none.yaml
+exits 2 "an unknown key in a ledger is refused" claims mine.yaml --db t.db
+says "the error names file and line" 'mine.yaml:3'
+exits 2 "a missing ledger is refused" claims none.yaml
 
 echo '[{"id": "a", "verdict": "holds", "lo": 1, "hi": 2, "n": 12}, {"id": "b", "verdict": "holds", "lo": 1, "hi": 2, "n": 12},
     {"id": "c", "verdict": "holds", "lo": 1, "hi": 2, "n": 12}]' >fixed.json
@@ -66,5 +66,5 @@ echo '[{"id": "a", "verdict": "cannot be told here", "lo": -1, "hi": 3, "n": 18,
     {"id": "b", "verdict": "holds", "lo": 1, "hi": 2, "n": 18}, {"id": "c", "verdict": "cannot be told here"}]' >now.json
 jq 'map(. + {says: "", source: "", shown_by: "x"})' now.json |
     jq -r --slurpfile fixed fixed.json -f "$root/tools/measure/claims.jq" >page 2>"$err" || true
-check "verdicts that changed are listed" grep -qFx '* holds, now open: `a`' page
-check "others are not" test "$(grep -c ', now ' page)" -eq 1
+check "claims.jq lists verdicts that changed" grep -qFx '* holds, now open: `a`' page
+check "claims.jq lists no other verdict as changed" test "$(grep -c ', now ' page)" -eq 1

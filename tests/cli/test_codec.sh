@@ -31,28 +31,28 @@ tensors() {
 
 tensors kv.safetensors 90 2 16
 exits 0 "codec" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors -O tokens_per_frame=10 --json
-json "it has the keys of the contract" \
+json "codec --json has the documented keys" \
     'has("method") and has("reading") and has("tokens") and has("heads") and has("dim") and has("bf16_bytes") and has("nominal_bytes") and has("resident_bytes") and has("compression") and has("k_mse") and has("v_mse")'
-json "shape and bytes" \
+json "codec --json has shape and bytes" \
     '.tokens == 90 and .heads == 2 and .dim == 16 and .bf16_bytes == 2 * 90 * 32 * 2 and .nominal_bytes == .resident_bytes'
-json "it decodes to about what went in" '.k_mse > 0 and .k_mse < 0.1 and .nonfinite_out == 0'
-check "OUT has k and v, F32, of the same shape" bash -c \
+json "the decoded tensors are close to the input" '.k_mse > 0 and .k_mse < 0.1 and .nonfinite_out == 0'
+check "the output file has F32 tensors of the shape of the input" bash -c \
     "head -c 400 out.safetensors | grep -aq '\"dtype\":\"F32\",\"shape\":\[90,2,16\]'"
-exits 0 "the study's reading" codec -m RTN_INT4@study -i kv.safetensors -o out.safetensors --json
+exits 0 "codec with RTN_INT4@study" codec -m RTN_INT4@study -i kv.safetensors -o out.safetensors --json
 # ceil(90 / 16) = 6 blocks. K and V each have 96 tokens of 32 channels in 4 bits and 6 * 32 step sizes of 2 B.
-json "its bytes, padding included" '.reading == "study" and .nominal_bytes == 2 * (96 * 32 / 2 + 2 * 6 * 32)'
-exits 0 "F32 keeps every bit" codec -m F32 -i kv.safetensors -o out.safetensors --json
-json "no error" '.k_mse == 0 and .v_mse == 0'
-exits 0 "successive states" codec -m F32 -i kv.safetensors -i kv.safetensors -o twice.safetensors
-check "adding nothing changes nothing" cmp out.safetensors twice.safetensors
+json "RTN_INT4@study counts its padding" '.reading == "study" and .nominal_bytes == 2 * (96 * 32 / 2 + 2 * 6 * 32)'
+exits 0 "codec with F32" codec -m F32 -i kv.safetensors -o out.safetensors --json
+json "F32 has no error" '.k_mse == 0 and .v_mse == 0'
+exits 0 "codec with two equal successive inputs" codec -m F32 -i kv.safetensors -i kv.safetensors -o twice.safetensors
+check "a second equal input changes no output byte" cmp out.safetensors twice.safetensors
 tensors large.safetensors 1100 2 128 BF16 # 281,600 elements; fewer than 2^18 run on one thread
 for method in KIVI_INT2 PRQ_INT4; do
     exits 0 "$method" codec -m "$method" -i large.safetensors -o a.safetensors
-    OMP_NUM_THREADS=1 exits 0 "with one thread" codec -m "$method" -i large.safetensors -o b.safetensors
-    check "the same bytes" cmp a.safetensors b.safetensors
+    OMP_NUM_THREADS=1 exits 0 "$method with one thread" codec -m "$method" -i large.safetensors -o b.safetensors
+    check "$method: one and three threads write the same bytes" cmp a.safetensors b.safetensors
 done
 
-# A head dimension that the channel groups of every method divide.
+# A head dimension of 128 is a multiple of every method's channel group.
 tensors one.safetensors 1 1 128
 tensors some.safetensors 90 1 128
 tensors more.safetensors 120 1 128 BF16
@@ -62,94 +62,94 @@ for method in $methods; do
         "$kvreel" codec -m "$method" -i some.safetensors -i more.safetensors -o out.safetensors \
             -O tokens_per_frame=10 -O layers=4 -O layer=2 --json >"two-$method" 2>>"err-$method"
 done
-# One jq for all files: starting it takes longer than a codec.
+# One jq call reads all files, because starting jq takes longer than running codec.
 jq -r 'select(.nominal_bytes > 0 and .nonfinite_out == 0) | "\(input_filename): \(.tokens)"' one-* two-* >coded
 for method in $methods; do
-    check "$method: one token, and two states" bash -c "grep -qxF 'one-$method: 1' coded && grep -qxF 'two-$method: 120' coded ||
+    check "$method: codec encodes one token, and two successive inputs" bash -c "grep -qxF 'one-$method: 1' coded && grep -qxF 'two-$method: 120' coded ||
         { cat 'err-$method'; false; }"
 done
-exits 0 "fewer tokens written than there is room for" \
+exits 0 "codec with 90 tokens, of which 40 are active" \
     codec -m FLOWCACHE_HYBRID_INT2@study -i kv.safetensors -o out.safetensors -O tokens_per_frame=10 -O active_tokens=40 --json
-json "a mask over the room, an index for each" '.active_tokens == 40 and .tokens == 90'
+json "codec reports 40 active tokens of 90" '.active_tokens == 40 and .tokens == 90'
 
 tensors nan.safetensors 20 2 16 F32 20 '\x00\x00\xc0\x7f'
-exits 2 "NaN is refused" codec -m RTN_INT4 -i nan.safetensors -o no.safetensors
-says "with count and place" 'v: 1 values.*token 0, head 0, channel 0'
-check "and nothing is written" test ! -e no.safetensors
-exits 0 "unless it is asked for" codec -m RTN_INT4 -i nan.safetensors -o out.safetensors --keep-nonfinite --json
-json "then it is counted" '.nonfinite_in == 1 and .nonfinite_out >= 1 and .v_mse == null and .k_mse > 0'
-exits 2 "an older state after a newer one" codec -m RTN_INT4 -i more.safetensors -i some.safetensors -o out.safetensors
-says "names the tokens" '90 active tokens.*120'
+exits 2 "codec refuses a NaN" codec -m RTN_INT4 -i nan.safetensors -o no.safetensors
+says "the error has the number and position of NaNs" 'v: 1 values.*token 0, head 0, channel 0'
+check "codec writes no file after a NaN" test ! -e no.safetensors
+exits 0 "codec --keep-nonfinite accepts a NaN" codec -m RTN_INT4 -i nan.safetensors -o out.safetensors --keep-nonfinite --json
+json "codec --keep-nonfinite counts NaNs" '.nonfinite_in == 1 and .nonfinite_out >= 1 and .v_mse == null and .k_mse > 0'
+exits 2 "codec refuses a shorter input after a longer one" codec -m RTN_INT4 -i more.safetensors -i some.safetensors -o out.safetensors
+says "the error has both numbers of tokens" '90 active tokens.*120'
 tensors odd.safetensors 20 2 24
-exits 2 "a head width that is no power of two" codec -m QUAROT_KV_INT4 -i odd.safetensors -o out.safetensors
-says "names it" 'head_dim .channels per head. is 24'
-exits 2 "states of different shapes" codec -m RTN_INT4 -i kv.safetensors -i odd.safetensors -o out.safetensors
-says "names both" '24.*16'
+exits 2 "QUAROT_KV_INT4 refuses a head_dim that is no power of two" codec -m QUAROT_KV_INT4 -i odd.safetensors -o out.safetensors
+says "the error has the head_dim" 'head_dim .channels per head. is 24'
+exits 2 "codec refuses inputs of different head_dim" codec -m RTN_INT4 -i kv.safetensors -i odd.safetensors -o out.safetensors
+says "the error has both head dimensions" '24.*16'
 tensors uneven.safetensors 20 2 16 F32 21
-exits 2 "k and v of different shapes" codec -m RTN_INT4 -i uneven.safetensors -o out.safetensors
-says "names both shapes" '\[21, 2, 16\].*\[20, 2, 16\]'
+exits 2 "codec refuses k and v of different shapes" codec -m RTN_INT4 -i uneven.safetensors -o out.safetensors
+says "the error has the shapes of k and v" '\[21, 2, 16\].*\[20, 2, 16\]'
 tensors ints.safetensors 20 2 16 I32
-exits 2 "a dtype that is no float" codec -m RTN_INT4 -i ints.safetensors -o out.safetensors
-says "names it" 'I32'
+exits 2 "codec refuses an integer dtype" codec -m RTN_INT4 -i ints.safetensors -o out.safetensors
+says "the error names the dtype" 'I32'
 sed 's/"v"/"w"/' kv.safetensors >missing.safetensors
-exits 2 "a tensor missing" codec -m RTN_INT4 -i missing.safetensors -o out.safetensors
-says "names it" "'?v'?"
+exits 2 "codec refuses a file without v" codec -m RTN_INT4 -i missing.safetensors -o out.safetensors
+says "the error names the missing tensor" "'?v'?"
 head -c 500 kv.safetensors >short.safetensors
-exits 2 "a truncated file" codec -m RTN_INT4 -i short.safetensors -o out.safetensors
+exits 2 "codec refuses a truncated file" codec -m RTN_INT4 -i short.safetensors -o out.safetensors
 if truncate -s $((8 + 144 + 2 * 2147483648 * 2)) huge.safetensors 2>/dev/null; then
     head='{"k":{"dtype":"F16","shape":[2147483648,1,1],"data_offsets":[0,4294967296]},"v":{"dtype":"F16","shape":[2147483648,1,1],"data_offsets":[4294967296,8589934592]}}'
     while [ $((${#head} % 8)) -ne 0 ]; do head="$head "; done
     truncate -s $((8 + ${#head} + 8589934592)) huge.safetensors
     # shellcheck disable=SC2059
     printf "$(printf '\\x%02x\\0\\0\\0\\0\\0\\0\\0' ${#head})$head" | dd of=huge.safetensors conv=notrunc status=none
-    exits 2 "more tokens than an index can name" codec -m RTN_INT4 -i huge.safetensors -o out.safetensors
-    says "names the limit" '2147483648 tokens.*2147483647'
+    exits 2 "codec refuses 2^31 tokens" codec -m RTN_INT4 -i huge.safetensors -o out.safetensors
+    says "the error has the limit of tokens" '2147483648 tokens.*2147483647'
     rm -f huge.safetensors
 else
-    skip "more tokens than an index can name" "no sparse files here"
+    skip "codec refuses 2^31 tokens" "no sparse files here"
 fi
-exits 2 "a layer beyond the last" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors -O layers=4 -O layer=4
-exits 2 "an option the method does not have" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors -O bitz=3
-says "names it" 'bitz'
-exits 2 "no input" codec -m RTN_INT4 -o out.safetensors
-exits 2 "a file that is not there" codec -m RTN_INT4 -i nowhere.safetensors -o out.safetensors
+exits 2 "codec refuses a layer index beyond the last layer" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors -O layers=4 -O layer=4
+exits 2 "codec refuses an option that the method lacks" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors -O bitz=3
+says "the error names the unknown option" 'bitz'
+exits 2 "codec needs an input" codec -m RTN_INT4 -o out.safetensors
+exits 2 "codec refuses a missing file" codec -m RTN_INT4 -i nowhere.safetensors -o out.safetensors
 
 # --draw makes pseudorandom keys and values that are the same on every machine and with every instruction set.
-exits 0 "--draw" codec -m KIVI_INT2 --draw 288x2x64 -O tokens_per_frame=144 -O frames_per_chunk=1 --json
-json "a hash of what is stored" '.tokens == 288 and (.stored_sha256 | test("^[0-9a-f]{64}$"))'
+exits 0 "codec --draw" codec -m KIVI_INT2 --draw 288x2x64 -O tokens_per_frame=144 -O frames_per_chunk=1 --json
+json "codec --draw prints the hash of the stored bytes" '.tokens == 288 and (.stored_sha256 | test("^[0-9a-f]{64}$"))'
 drawn=$(jq -r .stored_sha256 "$out")
 for isa in portable avx2 avx512; do
     if KVREEL_CPU=$isa "$kvreel" version >/dev/null 2>&1; then
         KVREEL_CPU=$isa exits 0 "--draw, $isa" codec -m KIVI_INT2 --draw 288x2x64 \
             -O tokens_per_frame=144 -O frames_per_chunk=1 --json
-        json "the same bytes" ".stored_sha256 == \"$drawn\""
+        json "--draw stores the same bytes with $isa" ".stored_sha256 == \"$drawn\""
     else
         skip "--draw, $isa" "this CPU does not have $isa"
     fi
 done
-exits 0 "another width" codec -m KIVI_INT2 --draw 288x2x64 -O tokens_per_frame=144 \
+exits 0 "codec --draw with group=24" codec -m KIVI_INT2 --draw 288x2x64 -O tokens_per_frame=144 \
     -O frames_per_chunk=1 -O group=24 --json
-json "other bytes" ".stored_sha256 != \"$drawn\""
+json "another group size stores other bytes" ".stored_sha256 != \"$drawn\""
 for shape in 288x2 0x2x64 288x2x64x1 288x2x-64 x; do
-    exits 2 "--draw $shape" codec -m KIVI_INT2 --draw "$shape"
-    says "is refused with what is needed" 'need TOKENSxHEADSxDIM'
+    exits 2 "codec refuses --draw $shape" codec -m KIVI_INT2 --draw "$shape"
+    says "the error for --draw $shape has the syntax" 'need TOKENSxHEADSxDIM'
 done
-exits 2 "--draw and --in" codec -m KIVI_INT2 --draw 288x2x64 -i kv.safetensors
+exits 2 "codec refuses --draw together with --in" codec -m KIVI_INT2 --draw 288x2x64 -i kv.safetensors
 
 # An emulated device writes the same bytes as the CPU. A device that this build lacks is refused.
-exits 2 "no such device" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors --device gpu
-says "names those there are" "unknown device 'gpu', need cpu, cuda or emulated"
+exits 2 "codec refuses an unknown device" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors --device gpu
+says "the error lists the devices" "unknown device 'gpu', need cpu, cuda or emulated"
 emulates "an emulated device" || exit 0
 for m in RTN_INT4 KIVI_INT2@study QUAROT_KV_INT4 PRQ_INT2 QAQ_INT2 FLOWCACHE_SOFT_PRUNE_INT4; do
     settings=(-m "$m" -i kv.safetensors -O tokens_per_frame=10 -O layers=4)
     exits 0 "$m on the CPU" codec "${settings[@]}" -o cpu.safetensors
     exits 0 "$m on an emulated device" codec "${settings[@]}" -o emulated.safetensors \
         --device emulated --json
-    json "it names the device" '.device == "emulated"'
-    check "the same bytes come out" cmp cpu.safetensors emulated.safetensors
+    json "$m: codec --json names the device" '.device == "emulated"'
+    check "$m: the CPU and the emulated device write the same bytes" cmp cpu.safetensors emulated.safetensors
 done
-exits 2 "a device of another build" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors --device cuda
-says "says how to build it" 'has only emulated kernels.*make CUDA=1.*--device cpu'
-KVREEL_EMULATED_BYTES=20000 exits 1 "a device that is too small" codec -m RTN_INT4 -i kv.safetensors \
+exits 2 "codec refuses --device cuda in a build without CUDA" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors --device cuda
+says "the error names make CUDA=1" 'has only emulated kernels.*make CUDA=1.*--device cpu'
+KVREEL_EMULATED_BYTES=20000 exits 1 "codec runs out of memory on a device of 20,000 bytes" codec -m RTN_INT4 -i kv.safetensors \
     -o out.safetensors --device emulated
-says "says how small" 'out of memory: [0-9]+ bytes requested, but only [0-9]+ of 20000 bytes are free'
+says "the error has requested and available bytes" 'out of memory: [0-9]+ bytes requested, but only [0-9]+ of 20000 bytes are free'

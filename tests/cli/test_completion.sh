@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# completion and man contain every command and option of --help, and the shells and man can parse them.
+# completion and man cover every command and option of --help. The shells can read the completion scripts, and man
+# can read the manual pages.
 . tests/cli/lib.sh || exit 1
 
 commands=$("$kvreel" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
@@ -43,51 +44,51 @@ for shell in bash zsh fish man; do
         esac
         grep -qF -- "$want" "$work/$shell" || missing+=" --$o"
     done
-    check "nothing is missing from it ($shell):$missing" test -z "$missing"
+    check "$shell has every command and option; missing:$missing" test -z "$missing"
 done
-check "bash can read it" bash -n "$work/bash"
-check "and completes" bash -c "source $work/bash
+check "bash -n accepts the completion script" bash -n "$work/bash"
+check "bash completes an option" bash -c "source $work/bash
     COMP_WORDS=(kvreel run --sha) COMP_CWORD=2
     _kvreel && test \"\${COMPREPLY[*]}\" = --shard"
-check "behind an option that stands before the command" bash -c "source $work/bash
+check "bash completes an option after --cpu and the command" bash -c "source $work/bash
     COMP_WORDS=(kvreel --cpu avx2 run --sha) COMP_CWORD=4
     _kvreel && test \"\${COMPREPLY[*]}\" = --shard"
-check "a command, too" bash -c "source $work/bash
+check "bash completes a command" bash -c "source $work/bash
     COMP_WORDS=(kvreel comple) COMP_CWORD=1
     _kvreel && test \"\${COMPREPLY[*]}\" = completion"
 for shell in zsh fish; do
-    has $shell "$shell reads it" && check "$shell can read it" $shell -n "$work/$shell"
+    has $shell "$shell reads it" && check "$shell -n accepts the completion script" $shell -n "$work/$shell"
 done
 if has man "man reads it" && has groff "man reads it"; then
     formats=1
-    check "man reads it without warnings" bash -c "test -z \"\$(man --warnings -l $work/man 2>&1 >/dev/null)\""
+    check "man formats the manual without warnings" bash -c "test -z \"\$(man --warnings -l $work/man 2>&1 >/dev/null)\""
 fi
 
 # --- values ---------------------------------------------------------------------------------
 
 for kind in methods metrics models suites tables figures settings commands; do
     exits 0 "values: $kind" completion --values $kind
-    check "there are $kind" test -s "$out"
-    check "one per line" bash -c "! grep -q '[ 	]' '$out'"
+    check "completion --values $kind lists names" test -s "$out"
+    check "completion --values $kind prints one name per line" bash -c "! grep -q '[ 	]' '$out'"
 done
-exits 0 "values: methods" completion --values methods
-check "are those of list, in every reading" diff <(sort "$out") \
+exits 0 "completion --values methods" completion --values methods
+check "the values of methods are those of list methods and list readings" diff <(sort "$out") \
     <({
         "$kvreel" list methods --json | jq -r '.[].name'
         "$kvreel" list readings --json | jq -r '.[].spec'
     } | sort -u)
-exits 0 "values: metrics" completion --values metrics
-check "are those of list" diff <(sort "$out") <("$kvreel" list metrics --json | jq -r '.[] | select(.needs_truth | not).name' | sort)
-exits 0 "values: suites" completion --values suites
-check "are those of list" diff <(sort "$out") <("$kvreel" list suites --json | jq -r '.[].name' | sort)
-exits 0 "values: tables" completion --values tables
-check "are those of report" diff "$out" <("$kvreel" report --list | awk '{print $1}')
-exits 0 "values: figures" completion --values figures
-check "are those of plot" diff "$out" <("$kvreel" plot --list | awk '{print $1}')
-exits 0 "values: settings" completion --values settings
-prints "a setting with its sign" '^window=$'
-exits 2 "values of no kind" completion --values colours
-exits 2 "values and a shell" completion bash --values methods
+exits 0 "completion --values metrics" completion --values metrics
+check "the values of metrics are those of list metrics" diff <(sort "$out") <("$kvreel" list metrics --json | jq -r '.[] | select(.needs_truth | not).name' | sort)
+exits 0 "completion --values suites" completion --values suites
+check "the values of suites are those of list suites" diff <(sort "$out") <("$kvreel" list suites --json | jq -r '.[].name' | sort)
+exits 0 "completion --values tables" completion --values tables
+check "the values of tables are those of report --list" diff "$out" <("$kvreel" report --list | awk '{print $1}')
+exits 0 "completion --values figures" completion --values figures
+check "the values of figures are those of plot --list" diff "$out" <("$kvreel" plot --list | awk '{print $1}')
+exits 0 "completion --values settings" completion --values settings
+prints "the values of settings end with =" '^window=$'
+exits 2 "completion refuses an unknown kind of values" completion --values colours
+exits 2 "completion refuses a shell together with --values" completion bash --values methods
 
 mkdir "$work/bin"
 ln -s "$kvreel" "$work/bin/kvreel"
@@ -123,7 +124,7 @@ offered_zsh() {
 mkdir "$work/zsh-dir"
 cp "$work/zsh" "$work/zsh-dir/_kvreel"
 
-offers() { # SHELL WHAT LINE WORD: offers WHAT, and only candidates that begin with WORD
+offers() { # SHELL CANDIDATE LINE WORD: the shell offers CANDIDATE, and nothing that does not begin with WORD
     local got
     got=$("offered_$1" "$3" "$4" | sort -u)
     if grep -qxF -- "$2" <<<"$got" && ! grep -vE "^(${4//+/\\+}|$)" <<<"$got" | grep -q .; then
@@ -155,15 +156,15 @@ for c in $commands; do
     for o in $("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/s/^ .*--\([a-z-]*\).*/\1/p' | sort -u); do
         [ "$o" = help ] || grep -qF -- "\\-\\-${o//-/\\-}" "$work/$c.1" || lost+=" --$o"
     done
-    check "has every option:$lost" test -z "$lost"
+    check "man $c has every option; missing:$lost" test -z "$lost"
     if [ -n "${formats-}" ]; then
-        check "man reads it without warnings" bash -c "test -z \"\$(man --warnings -l $work/$c.1 2>&1 >/dev/null)\""
+        check "man formats kvreel-$c without warnings" bash -c "test -z \"\$(man --warnings -l $work/$c.1 2>&1 >/dev/null)\""
     fi
 done
-exits 2 "man of no command" man worker
+exits 2 "man has no page for the internal command worker" man worker
 prints_none=$("$kvreel" man | grep -c KVREEL_LIFE)
-check "the manual has the variables" grep -q KVREEL_TIMEOUT_S "$work/man"
-check "but those that are not for people" test "$prints_none" -eq 0
+check "the manual lists environment variables" grep -q KVREEL_TIMEOUT_S "$work/man"
+check "the manual omits internal environment variables" test "$prints_none" -eq 0
 
-exits 2 "another shell" completion csh
-exits 2 "none" completion
+exits 2 "completion refuses csh" completion csh
+exits 2 "completion needs a shell" completion

@@ -18,10 +18,10 @@ planted() { # what-is-found line
 }
 
 planted "a comparison with a backend is found" 'if (kvr_dev_backend(dev) == KVR_CUDA)'
-planted "the other way round, too" '    if (KVR_CPU != backend)'
+planted "a comparison with the constant on the left is found" '    if (KVR_CPU != backend)'
 planted "a case of a switch is found" '    case KVR_CUDA:'
 planted "a stream as a condition is found" '    if (kvr_dev_stream(dev))'
-planted "and inside a larger one" '    return ready && !kvr_dev_stream(l->dev);'
-planted "and as a choice" '    f = kvr_dev_stream(dev) ? a : b;'
-planted "a function of that name is found" '    if (on_cuda(dev))'
-check "a table of functions is none of these" says_of "$work/tree"
+planted "a stream inside a larger condition is found" '    return ready && !kvr_dev_stream(l->dev);'
+planted "a stream in a conditional expression is found" '    f = kvr_dev_stream(dev) ? a : b;'
+planted "a call of on_cuda() is found" '    if (on_cuda(dev))'
+check "a table of functions is accepted" says_of "$work/tree"

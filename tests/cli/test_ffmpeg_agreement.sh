@@ -18,7 +18,7 @@ make() {
 }
 
 # filter NAME WORD: prints the number after WORD in the filter's output for test.mkv and ref.mkv. SIMD is disabled,
-# because in FFmpeg 5.1 it reports that any two 8x8 pictures are equal.
+# because the SIMD code of FFmpeg 5.1's filters reports that any two 8x8 pictures are equal.
 filter() {
     ffmpeg -cpuflags 0 -nostdin -v info -i test.mkv -i ref.mkv -lavfi "[0:v][1:v]$1" -f null - 2>&1 |
         sed -n "s/.*$2:\([-0-9.]*\).*/\1/p" | tail -n 1
@@ -36,12 +36,12 @@ for size in 8x8 64x48 101x75; do
         exits 0 "compare, $size, $damage" compare ref.mkv test.mkv -m psnr,ssim_ffmpeg --json
         psnr=$(jq .psnr_db "$out")
         ssim=$(jq .ssim_ffmpeg "$out")
-        check "psnr: $psnr" near "$psnr" "$(filter psnr average)"
-        check "ssim: $ssim" near "$ssim" "$(filter ssim All)"
+        check "psnr of $size, $damage: $psnr" near "$psnr" "$(filter psnr average)"
+        check "ssim of $size, $damage: $ssim" near "$ssim" "$(filter ssim All)"
     done
 done
 
-# The comparison itself can fail.
+# near() must reject two different numbers, and an empty string.
 if near 0.5 0.5002 || near "" 0.5; then
     fail "numbers that are not near pass"
 else
@@ -50,7 +50,7 @@ fi
 
 # --- rotation and flips ------------------------------------------------------------------------
 
-# upright NAME: writes NAME.mp4 as FFmpeg displays it to a lossless file.
+# upright NAME: decodes NAME.mp4 as FFmpeg displays it, and writes the frames to NAME-shown.mkv without loss.
 upright() { ffmpeg -v error -i "$1.mp4" -c:v ffv1 -pix_fmt gbrp -y "$1-shown.mkv"; }
 ffmpeg -v error -f lavfi -i testsrc2=size=64x48:rate=12 -frames:v 6 -c:v libx264 -qp 0 -pix_fmt yuv444p -y plain.mp4
 if [ -s plain.mp4 ]; then
@@ -60,44 +60,45 @@ if [ -s plain.mp4 ]; then
         ffmpeg -v error -i plain.mp4 -f rawvideo -y plain.raw
         ffmpeg -v error -i turned.mp4 -f rawvideo -y turned.raw
         if cmp -s plain.raw turned.raw; then
-            skip "turned by $angle" "this ffmpeg writes no display matrix"
+            skip "a video rotated by $angle degrees" "this ffmpeg writes no display matrix"
             continue
         fi
-        exits 0 "turned by $angle" compare turned.mp4 turned-shown.mkv --json
-        json "is compared as it is shown" '.psnr_db > 45'
+        exits 0 "a video rotated by $angle degrees" compare turned.mp4 turned-shown.mkv --json
+        json "a video rotated by $angle is compared as displayed" '.psnr_db > 45'
         if "$kvreel" compare plain.mp4 turned.mp4 --json >"$out" 2>"$err"; then
-            json "and is not what is stored" '.psnr_db < 30'
+            json "its displayed frames differ from its stored frames ($angle)" '.psnr_db < 30'
         else
-            says "and is not what is stored" '48x64|64x48'
+            says "its displayed size differs from its stored size ($angle)" '48x64|64x48'
         fi
     done
-    # The stream's SEI message has a flip. The container has a display matrix that is not a rotation.
+    # First, an SEI message of the video stream specifies a horizontal flip. Then the container's display matrix is
+    # not a rotation by a multiple of 90 degrees.
     if ffmpeg -v error -i plain.mp4 -c copy -bsf:v h264_metadata=display_orientation=insert:flip=horizontal -y flipped.mp4; then
         ffmpeg -v error -i plain.mp4 -vf hflip -c:v ffv1 -pix_fmt gbrp -y mirrored.mkv
-        exits 0 "mirrored by the stream" compare flipped.mp4 mirrored.mkv --json
-        json "is compared as it is shown" '.psnr_db > 45'
+        exits 0 "a video with a flip in its SEI message" compare flipped.mp4 mirrored.mkv --json
+        json "the flipped video is compared as displayed" '.psnr_db > 45'
     fi
     cp turned.mp4 odd.mp4
     python3 - odd.mp4 <<'PY'
 import struct, sys
 data = bytearray(open(sys.argv[1], "rb").read())
-at = data.index(b"tkhd") + 44  # of the matrix in a track header of version 0
+at = data.index(b"tkhd") + 44  # offset of the matrix in a track header of version 0
 data[at:at + 4] = struct.pack(">i", 32768)
 open(sys.argv[1], "wb").write(data)
 PY
-    exits 2 "turned by another angle" compare plain.mp4 odd.mp4
-    says "is refused with the matrix" 'display matrix 0.5 .*rotate the frames first'
+    exits 2 "a video whose display matrix is no rotation is refused" compare plain.mp4 odd.mp4
+    says "the error has the display matrix" 'display matrix 0.5 .*rotate the frames first'
     ffmpeg -v error -i plain.mp4 -c copy -aspect 16:9 -y wide.mp4
-    exits 2 "pixels of another shape" compare plain.mp4 wide.mp4
-    says "are refused with the shapes" 'plain.mp4 has a pixel aspect ratio of 1:1, but wide.mp4 has 4:3'
-    exits 0 "the same pixels on both sides" compare wide.mp4 wide.mp4
+    exits 2 "videos of different pixel aspect ratios are refused" compare plain.mp4 wide.mp4
+    says "the error has both pixel aspect ratios" 'plain.mp4 has a pixel aspect ratio of 1:1, but wide.mp4 has 4:3'
+    exits 0 "videos of equal pixel aspect ratios are compared" compare wide.mp4 wide.mp4
 else
     skip "display matrices" "this ffmpeg has no libx264"
 fi
 
 # --- a Matroska file's crop --------------------------------------------------------------------
 
-# crop FILE NTH TOP BOTTOM LEFT RIGHT: writes a crop over the NTH track's colour element, which has the same length.
+# crop FILE NTH TOP BOTTOM LEFT RIGHT: replaces the NTH track's colour element by crop elements of the same length.
 crop() {
     python3 - "$@" <<'PY'
 import sys
@@ -123,37 +124,38 @@ for sides in "4 0 0 0" "0 6 0 0" "0 0 3 0" "0 0 0 8" "4 2 6 1"; do
     cp tagged.mkv cropped.mkv
     crop cropped.mkv 0 "$top" "$bottom" "$left" "$right"
     ffmpeg -v error -i whole.mkv -vf "crop=$((64 - left - right)):$((48 - top - bottom)):$left:$top" -c:v ffv1 -y shown.mkv
-    exits 0 "cropped by $sides" compare shown.mkv cropped.mkv --json
-    json "is compared as it is shown" '.psnr_db == 100'
-    exits 2 "and not" compare whole.mkv cropped.mkv
-    says "with pixels that are not shown" "64x48.*test video has 6 of $((64 - left - right))x$((48 - top - bottom))"
+    exits 0 "a Matroska video cropped by $sides" compare shown.mkv cropped.mkv --json
+    json "the crop $sides is applied" '.psnr_db == 100'
+    exits 2 "the crop $sides changes the size of the frames" compare whole.mkv cropped.mkv
+    says "the error has the size after the crop $sides" "64x48.*test video has 6 of $((64 - left - right))x$((48 - top - bottom))"
 done
 cp tagged.mkv cropped.mkv
 crop cropped.mkv 0 24 24 0 0
-exits 2 "a crop that leaves nothing" compare whole.mkv cropped.mkv
-says "is refused with the file and the sides" 'cropped.mkv: the crop in the header .24 top, 24 bottom, 0 left, 0 right. leaves no pixel of 64x48'
+exits 2 "a crop that leaves no pixel is refused" compare whole.mkv cropped.mkv
+says "the error has the file and the sides of the crop" 'cropped.mkv: the crop in the header .24 top, 24 bottom, 0 left, 0 right. leaves no pixel of 64x48'
 # The crop is also found in a segment of unknown size, and in the second of two tracks.
 # shellcheck disable=SC2086
 ffmpeg $source $colour -c:v ffv1 -pix_fmt yuv444p -f matroska - >stream.mkv
 crop stream.mkv 0 4 2 6 1
 ffmpeg -v error -i whole.mkv -vf crop=57:42:6:4 -c:v ffv1 -y shown.mkv
-exits 0 "a stream of unknown length" compare shown.mkv stream.mkv --json
-json "is compared as it is shown" '.psnr_db == 100'
+exits 0 "a cropped Matroska stream of unknown length" compare shown.mkv stream.mkv --json
+json "the crop of the stream is applied" '.psnr_db == 100'
 # shellcheck disable=SC2086
 ffmpeg -v error -f lavfi -i testsrc2=size=16x16:rate=12:duration=0.5 -i whole.mkv -map 0 -map 1 $colour -c:v ffv1 -pix_fmt yuv444p \
     -disposition:v:0 0 -disposition:v:1 default -y both.mkv
 crop both.mkv 1 4 2 6 1
-exits 0 "the second track's crop" compare shown.mkv both.mkv --json
-json "is the second track's" '.psnr_db == 100'
+exits 0 "a crop in the second of two tracks" compare shown.mkv both.mkv --json
+json "the crop of the second track is applied" '.psnr_db == 100'
 # The display size applies to the cropped picture.
 ffmpeg -v error -i tagged.mkv -c copy -aspect 16:9 -write_crc32 0 -y wide.mkv
 crop wide.mkv 0 0 0 32 0
-exits 2 "pixels of another shape after a crop" compare whole.mkv wide.mkv
-says "are refused with the shapes" 'wide.mkv has (8:3|85:32)'
+exits 2 "a cropped video with another pixel aspect ratio is refused" compare whole.mkv wide.mkv
+says "the error has the pixel aspect ratio after the crop" 'wide.mkv has (8:3|85:32)'
 
 # --- an MP4 file's clean aperture --------------------------------------------------------------
 
-# aperture FILE TERM...: appends a clap box with these terms to the sample entry. The moov box is at the file's end.
+# aperture FILE TERM...: appends a clap box with these terms to the video's sample entry. The chunk offsets stay
+# right, because the moov box is at the file's end.
 aperture() {
     python3 - "$@" <<'PY'
 import struct, sys
@@ -169,15 +171,15 @@ open(path, "wb").write(data)
 PY
 }
 if [ -s plain.mp4 ]; then
-    # Each line has FFmpeg's crop filter and the clap terms. Positive clap offsets move the aperture's centre right
-    # and down.
+    # Each input line has the arguments of FFmpeg's crop filter and the equivalent clap terms. Positive clap offsets
+    # move the aperture's centre right and down.
     while read -r box terms; do
         cp plain.mp4 clean.mp4
         # shellcheck disable=SC2086
         aperture clean.mp4 $terms
         ffmpeg -nostdin -v error -i plain.mp4 -vf "crop=$box:exact=1" -c:v ffv1 -y shown.mkv
         exits 0 "a clean aperture of $box" compare shown.mkv clean.mp4 --json
-        json "is compared as it is shown" '.psnr_db == 100'
+        json "the clean aperture of $box is applied" '.psnr_db == 100'
     done <<'CLAPS'
 64:48:0:0 64 1 48 1 0 1 0 1
 60:40:2:4 60 1 40 1 0 1 0 1
@@ -188,8 +190,8 @@ CLAPS
         cp plain.mp4 clean.mp4
         # shellcheck disable=SC2086
         aperture clean.mp4 $terms
-        exits 2 "a clean aperture of $terms" compare plain.mp4 clean.mp4
-        says "is refused with its terms" "clean.mp4: the clean aperture of .* select whole pixels of the 64x48 frame"
+        exits 2 "a clean aperture of $terms is refused" compare plain.mp4 clean.mp4
+        says "the error has the clean aperture of $terms" "clean.mp4: the clean aperture of .* select whole pixels of the 64x48 frame"
     done <<'CLAPS'
 61 2 48 1 0 1 0 1
 57 1 48 1 0 1 0 1

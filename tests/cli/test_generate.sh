@@ -6,7 +6,7 @@ three_threads
 prompt='a large red disc drifts right over a plain blue background'
 
 exits 0 "generate" generate -m RTN_INT4 -p "$prompt" --frames 6 --seed 3 -o g --reference --json
-json "it tells bytes and quality" \
+json "generate --json has bytes and quality" \
     '.frames == 6 and .compression > 2 and .nominal_bytes <= .resident_bytes and .ssim <= 1 and .peak_bytes > 0'
 mp4=$(jq -r .video "$out")
 png=$(jq -r .sheet "$out")
@@ -18,20 +18,20 @@ if has ffprobe "the video is H.264"; then
 fi
 cp "$raw" first.safetensors
 exits 0 "generate again" generate -m RTN_INT4 -p "$prompt" --frames 6 --seed 3 -o g -q
-check "the same frames, byte for byte" cmp first.safetensors "$raw"
-check "quiet is quiet" test ! -s "$err"
+check "the same seed gives the same frames" cmp first.safetensors "$raw"
+check "generate -q prints nothing to stderr" test ! -s "$err"
 OMP_NUM_THREADS=1 exits 0 "generate with one thread" generate -m RTN_INT4 -p "$prompt" --frames 6 --seed 3 -o g -q
-check "the same frames for any number of threads" cmp first.safetensors "$raw"
+check "the number of threads does not change the frames" cmp first.safetensors "$raw"
 exits 0 "generate with another seed" generate -m RTN_INT4 -p "$prompt" --frames 6 --seed 4 -o g -q --json
-check "other frames" bash -c "! cmp -s first.safetensors '$(jq -r .frames_file "$out")'"
+check "another seed gives other frames" bash -c "! cmp -s first.safetensors '$(jq -r .frames_file "$out")'"
 
-exits 2 "no prompt" generate
-exits 2 "an unknown word" generate -p 'a large red dics drifts right over a plain blue background' --frames 6 -o g
-says "names the word" 'dics'
-exits 2 "an unknown method" generate -m RTN_INT5 -p "$prompt" --frames 6 -o g
-says "names the nearest method" 'did you mean .RTN_INT'
-exits 2 "an unknown model" generate --model nanno -p "$prompt" -o g
-says "names the nearest model" 'nano'
-exits 2 "frames that make no whole chunks" generate -p "$prompt" --frames 7 -o g
-exits 2 "an option the method does not have" generate -m RTN_INT4 -O bitz=3 -p "$prompt" --frames 6 -o g
-says "names the option" 'bitz'
+exits 2 "generate needs a prompt" generate
+exits 2 "generate refuses an unknown word" generate -p 'a large red dics drifts right over a plain blue background' --frames 6 -o g
+says "the error names the word" 'dics'
+exits 2 "generate refuses an unknown method" generate -m RTN_INT5 -p "$prompt" --frames 6 -o g
+says "the error suggests a method" 'did you mean .RTN_INT'
+exits 2 "generate refuses an unknown model" generate --model nanno -p "$prompt" -o g
+says "the error suggests nano" 'nano'
+exits 2 "generate refuses 7 frames, no multiple of a chunk" generate -p "$prompt" --frames 7 -o g
+exits 2 "generate refuses an option that the method lacks" generate -m RTN_INT4 -O bitz=3 -p "$prompt" --frames 6 -o g
+says "the error names the option" 'bitz'

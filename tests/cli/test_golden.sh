@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# On any CPU, kvreel reproduces results/golden, and tools/measure/golden.sh reports real changes.
-# long: every method, and rollouts of many draws.
+# kvreel reproduces results/golden on any CPU, and tools/measure/golden.sh fails if a committed number changes.
+# long: runs every method, and rollouts with many reruns.
 . tests/cli/lib.sh || exit 1
 
-check "codes, figures under a teacher and free rollouts are what they were" \
+check "golden.sh reproduces codes, errors of forced rollouts, and free rollouts" \
     bash tools/measure/golden.sh "$kvreel"
 
 # finds NAME PATTERN ARGS...: passes if the comparison fails with a message that matches PATTERN.
@@ -18,25 +18,27 @@ finds() {
 }
 
 # A token group's size is a multiple of 8, so the next size after 16 is 24.
-finds "another group: other codes" 'codes: RTN_INT2: stored_sha256' \
+finds "golden.sh finds other codes for another group size" 'codes: RTN_INT2: stored_sha256' \
     --part codes --method RTN_INT2 -- -O group=24
 off=$(dirname "$kvreel")/tests/plugins/off_step.so
 if [ ! -e "$off" ]; then
     fail "$off is not built: make plugin-example"
     exit 1
 fi
-finds "a step off by one part in 256 where it is written: other codes" \
+finds "golden.sh finds other codes if the step of the encoder is off by 1/256" \
     'codes: RTN_INT2: stored_sha256' \
     --part codes --method RTN_INT2 --as OFF_WRITTEN_INT2 -- --plugin "$off"
-# A wrong step in the decoder changes no stored byte; the part `forced` detects it below.
-check "a step off where it is read: the same codes" bash tools/measure/golden.sh "$kvreel" \
+# A wrong quantization step in the decoder changes no stored byte, so golden.sh --part codes cannot find it. --part
+# forced, below, does.
+check "golden.sh finds equal codes if only the step of the decoder is off" bash tools/measure/golden.sh "$kvreel" \
     --part codes --method RTN_INT2 --as OFF_READ_INT2 -- --plugin "$off"
 for where in WRITTEN READ; do
-    finds "a step off by one part in 256: another error ($where)" 'forced: RTN_INT2: latent_error' \
+    finds "golden.sh finds another latent error ($where step off by 1/256)" 'forced: RTN_INT2: latent_error' \
         --part forced --method RTN_INT2 --as "OFF_${where}_INT2" -- --plugin "$off"
 done
 
-# The comparison fails for a wrong number of each kind: one committed value of each part is changed here.
+# golden.sh must fail for each kind of number: one committed value in each of codes.csv, forced.csv and free.csv is
+# changed.
 mkdir -p "$work/results/golden"
 ln -s "$root/configs" "$root/models" "$work/"
 cd "$work" || exit 1
@@ -51,6 +53,6 @@ damaged() { # NAME PART PATTERN
         check "$1" grep -qE "$3" "$out"
     fi
 }
-damaged "a byte count" codes 'codes: RTN_INT2: nominal_bytes'
-damaged "a key" forced 'forced: RTN_INT2: key'
-damaged "a rollout that ends elsewhere" free 'free: RTN_INT2: psnr_db 99, the draws say'
+damaged "golden.sh finds a changed byte count" codes 'codes: RTN_INT2: nominal_bytes'
+damaged "golden.sh finds a changed key" forced 'forced: RTN_INT2: key'
+damaged "golden.sh finds a changed PSNR of a free rollout" free 'free: RTN_INT2: psnr_db 99, the draws say'

@@ -1,35 +1,35 @@
 #!/usr/bin/env bash
 # The report's HTML page: it is written from a sweep and, if there is a browser, opened in it.
-# alone: the page's video player is checked against the clock.
+# alone: the checks of the page's video player compare its time with the clock.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
 common_config "$work/page.yaml"
 shared_sweep "$work/page.yaml" "$work/page.db" "$work/out"
-# The bundled model refuses such prompts, but other models and merged databases may contain them.
+# The bundled model refuses prompts that contain HTML, but other models and merged databases may contain them.
 changed "$work/page.db" "UPDATE cell SET prompt_id = 'red', prompt = 'a </script><script>window.owned = 1</script>' ||
     ' <b class=evil>disc</b> & a \"quoted\" one' WHERE prompt_id =
     (SELECT min(prompt_id) FROM cell)"
-exits 0 "the page is written" report --db "$work/page.db" --media "$work/out" -o "$work/rep"
-prints "and named" 'rep/index.html$'
-check "with the videos beside it" test "$(find "$work/rep/assets" -name '*.mp4' | wc -l)" -eq 18
-exits 0 "the same again" report --db "$work/page.db" --media "$work/out" -o "$work/rep2"
-check "gives the same page" cmp "$work/rep/index.html" "$work/rep2/index.html"
-exits 0 "one file" report --db "$work/page.db" --media "$work/out" -o "$work/one" --single-file
-check "holds the videos" grep -q 'data:video/mp4;base64' "$work/one/index.html"
-check "and nothing beside" test ! -e "$work/one/assets"
-exits 0 "one small file" report --db "$work/page.db" --media "$work/out" -o "$work/small" \
+exits 0 "report -o writes the page" report --db "$work/page.db" --media "$work/out" -o "$work/rep"
+prints "report prints the path of the page" 'rep/index.html$'
+check "the folder of the page has 18 videos" test "$(find "$work/rep/assets" -name '*.mp4' | wc -l)" -eq 18
+exits 0 "report -o writes the page again" report --db "$work/page.db" --media "$work/out" -o "$work/rep2"
+check "both pages are equal, byte for byte" cmp "$work/rep/index.html" "$work/rep2/index.html"
+exits 0 "report --single-file" report --db "$work/page.db" --media "$work/out" -o "$work/one" --single-file
+check "the single file contains the videos" grep -q 'data:video/mp4;base64' "$work/one/index.html"
+check "the single file has no folder of assets" test ! -e "$work/one/assets"
+exits 0 "report --single-file --cap 0.5" report --db "$work/page.db" --media "$work/out" -o "$work/small" \
     --single-file --cap 0.5
-check "stays under its cap" test "$(stat -c %s "$work/small/index.html")" -le 500000
-says "and says what it leaves out" 'omitted'
-check "no address of anywhere else" bash -c "! grep -oE '(https?:)?//[a-z0-9.-]+\.[a-z]{2,}' '$work/rep/index.html' | grep -v www.w3.org"
-check "nothing ends a script early" test "$(grep -o '</script' "$work/rep/index.html" | wc -l)" -eq 3
-check "what is not beside the methods is said" bash -c "tr -d '\n' <'$work/rep/index.html' | grep -q '\"beside\":{\"c\":\[\"missing\"\],\"r\":\[\[\"INT8 (INT8_PTH), FP8 (FP8_PTH), BF16 over a shorter window'"
-# The page has the same published rows as `kvreel reproduce`. Without the tables, it has a message.
-exits 0 "published figures as a table" reproduce study33 --db "$work/page.db" -f csv
+check "the single file stays under its cap" test "$(stat -c %s "$work/small/index.html")" -le 500000
+says "the message says what was omitted" 'omitted'
+check "the page refers to no other host" bash -c "! grep -oE '(https?:)?//[a-z0-9.-]+\.[a-z]{2,}' '$work/rep/index.html' | grep -v www.w3.org"
+check "a prompt with </script> does not end a script" test "$(grep -o '</script' "$work/rep/index.html" | wc -l)" -eq 3
+check "the data of the page name the missing baselines" bash -c "tr -d '\n' <'$work/rep/index.html' | grep -q '\"beside\":{\"c\":\[\"missing\"\],\"r\":\[\[\"INT8 (INT8_PTH), FP8 (FP8_PTH), BF16 over a shorter window'"
+# The page has the same published rows as `kvreel reproduce`. If kvreel finds no published tables, the page says so.
+exits 0 "reproduce prints the published figures as CSV" reproduce study33 --db "$work/page.db" -f csv
 csv_exact=$(grep -c ',exact,' "$out")
 page_exact=$(grep -o '"study33".*"verdicts":\[\["exact",[0-9]*' "$work/rep/index.html" | grep -o '[0-9]*$')
-check "are the page's: $csv_exact exact" test "$csv_exact" -gt 0 -a "$csv_exact" = "$page_exact"
+check "the page has as many exact rows: $csv_exact" test "$csv_exact" -gt 0 -a "$csv_exact" = "$page_exact"
 # A database may come from someone else, so the page contains only the measured videos and no other file.
 cp "$work/page.db" "$work/theirs.db"
 cp -r "$work/out" "$work/theirs"
@@ -45,18 +45,18 @@ sqlite3 "$work/theirs.db" "
     UPDATE artifact SET path = 'videos/link.mp4', sha256 = '$secret' WHERE kind = 'video' AND cell = '${cells[2]}'"
 echo >>"$work/theirs/$(sql "$work/page.db" "SELECT path FROM artifact WHERE kind = 'video' AND cell = '${cells[3]}'")"
 for form in '' --single-file; do
-    exits 0 "a page of theirs $form" report --db "$work/theirs.db" --media "$work/theirs" -o "$work/their$form" $form --cap 50
-    says "leaves files out that are none of the sweep's" '18 cells, 14 videos'
-    check "of all sorts" bash -c "! grep -rqE '$(echo secret | base64)|^secret$' '$work/their$form'"
+    exits 0 "the page of a modified database $form" report --db "$work/theirs.db" --media "$work/theirs" -o "$work/their$form" $form --cap 50
+    says "the page omits videos that are not those of the sweep $form" '18 cells, 14 videos'
+    check "the page contains no other file $form" bash -c "! grep -rqE '$(echo secret | base64)|^secret$' '$work/their$form'"
 done
 
 mkdir -p "$work/elsewhere"
 cp "$kvreel" "$work/elsewhere/kvreel"
-check "without published tables the page is written" bash -c "cd '$work/elsewhere' && env -u KVREEL_DATA ./kvreel report --db '$work/page.db' --media '$work/out' -o '$work/bare' >/dev/null 2>&1"
-check "and says what is missing" grep -q '"missing":"' "$work/bare/index.html"
-exits 2 "a database without cells is refused" report --db "$work/none.db" -o "$work/rep3"
-exits 0 "tables are as before" report --db "$work/page.db" --table summary --format csv -o "$work/t.csv"
-check "in a file" grep -q '^method,' "$work/t.csv"
+check "report writes a page without published tables" bash -c "cd '$work/elsewhere' && env -u KVREEL_DATA ./kvreel report --db '$work/page.db' --media '$work/out' -o '$work/bare' >/dev/null 2>&1"
+check "the page says that the published tables are missing" grep -q '"missing":"' "$work/bare/index.html"
+exits 2 "report refuses a database without cells" report --db "$work/none.db" -o "$work/rep3"
+exits 0 "report writes a table to a file" report --db "$work/page.db" --table summary --format csv -o "$work/t.csv"
+check "the file has the header of the table" grep -q '^method,' "$work/t.csv"
 
 has_browser "the page in a browser" || exit 0
 open_page() { # FILE SIZE: prints the page's DOM after it has loaded; console messages are in $err
@@ -65,12 +65,12 @@ open_page() { # FILE SIZE: prints the page's DOM after it has loaded; console me
         --dump-dom "file://$1" >"$out" 2>"$err"
 }
 open_page "$work/rep/index.html" 1400,900
-check "it opens from file://" grep -q 'data-ready="1"' "$out"
-check "what is not beside the methods stands at its head" grep -q '<dt>Missing baselines</dt><dd>INT8 (INT8_PTH), FP8 (FP8_PTH)' "$out"
-check "without a word on the console" bash -c "! grep CONSOLE '$err'"
+check "the browser opens the page from file://" grep -q 'data-ready="1"' "$out"
+check "the page lists the missing baselines" grep -q '<dt>Missing baselines</dt><dd>INT8 (INT8_PTH), FP8 (FP8_PTH)' "$out"
+check "the console of the browser has no message" bash -c "! grep CONSOLE '$err'"
 
-# The checks are a separate script, which the page's content security policy would refuse. The browser runs until
-# the checks end.
+# The checks are an additional script in the page. The test removes the page's content security policy, which would
+# refuse this script. The browser runs until the checks end.
 run_checks() { # FILE SIZE NAME
     local pid
     : >"$err" # so that a message of the previous run does not count
@@ -91,12 +91,12 @@ for kind in rep one; do
     sed 's/<meta http-equiv="Content-Security-Policy"[^>]*>//' "$work/$kind/index.html" >"$work/$kind/checks.html"
     { echo '<script>'; cat "$root/tests/cli/report_checks.js"; echo '</script>'; } >>"$work/$kind/checks.html"
     run_checks "$work/$kind/checks.html" "$size" "$kind"
-    check "the checks came to an end ($kind)" grep -q '"check: done"' "$err"
+    check "the checks of the page finish ($kind)" grep -q '"check: done"' "$err"
     while IFS= read -r line; do
         case $line in
         "ok - "*) ok "$kind: ${line#ok - }" ;;
         "FAIL - "*) fail "$kind: ${line#FAIL - }" ;;
         esac
     done < <(sed -n 's/.*CONSOLE[^"]*"check: \(.*\)", source: .*/\1/p' "$err")
-    check "nothing else on the console ($kind)" bash -c "! grep CONSOLE '$err' | grep -v '\"check: '"
+    check "the console has no other message ($kind)" bash -c "! grep CONSOLE '$err' | grep -v '\"check: '"
 done

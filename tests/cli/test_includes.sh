@@ -17,22 +17,22 @@ planted() { # what-is-found pattern
 }
 
 echo '#include "harness/run/runner.h"' >>"$work/tree/methods/registry.c"
-planted "a method that knows the runner is found" \
+planted "an include of the runner by a method is found" \
     'methods/registry.c:[0-9]*: includes harness/run/runner.h; methods may not include from run'
 cp "$root/methods/registry.c" "$work/tree/methods/"
 
 mkdir "$work/tree/harness/attic"
 echo '#include "harness/core/status.h"' >"$work/tree/harness/attic/a.c"
-planted "a folder without a row is found" 'no row for the folder of harness/attic/a.c'
+planted "a folder without a row in the table is found" 'no row for the folder of harness/attic/a.c'
 rm -r "$work/tree/harness/attic"
 
 media='harness\/files\/media'
 sed -i "/^| \`$media\`/s/| core |\$/| core, report\/page |/" "$work/tree/docs/architecture.md"
-planted "a circle in the table is found" \
+planted "a cycle of folders in the table is found" \
     'a circle: .*files/media > report/page > files/media\|a circle: .*report/page > files/media > report/page'
 
 sed -i "/^| \`$media\`/d" "$work/tree/docs/architecture.md"
-planted "a row that is gone is found" 'the row of [a-z/]* names files/media, which has no row'
+planted "a missing row of the table is found" 'the row of [a-z/]* names files/media, which has no row'
 
 # check-index.sh: tools/README.md lists exactly the scripts of tools/.
 index_of() { bash "$root/tools/lint/check-index.sh" "$1" >"$out" 2>&1; }

@@ -17,7 +17,8 @@ ask run c.yaml --db good.db -o good -q || fail "a database: $(cat "$err")"
 echo '{}' >r.json
 echo 'a small dog runs' >prompt.txt
 
-# X stands for the file. Commands that accept a folder must refuse the content of this one.
+# In these commands, X stands for the file. A command that accepts a folder must refuse a_folder, because the folder
+# is empty.
 anything=(
     "run X --dry-run"
     "run c.yaml --db X -o o"
@@ -88,13 +89,13 @@ for kind in fifo folder device; do
             wrong+="  exit $rc: ${call[*]}: $(tail -n 1 "$err")"$'\n'
         fi
     done
-    check "a $kind is refused by name, in ${#anything[@]} calls" test -z "$wrong"
+    check "${#anything[@]} commands refuse a $kind and name it" test -z "$wrong"
     printf '%s' "$wrong"
-    check "and is one still" "is_$kind" "a_$kind"
+    check "the $kind is unchanged" "is_$kind" "a_$kind"
 done
 
-# No option names these files, but kvreel also opens them.
+# No option names kvreel's preferences and its cache file, but kvreel also opens these two files.
 mkdir -p etc/kvreel cache/kvreel
 mkfifo etc/kvreel/config.yaml cache/kvreel/remembered
 XDG_CONFIG_HOME=$work/etc XDG_CACHE_HOME=$work/cache ask run c.yaml --dry-run
-check "preferences and what is remembered are not waited for" test $? -lt 75
+check "kvreel does not wait for a FIFO in place of its preferences or cache file" test $? -lt 75

@@ -19,22 +19,22 @@ start() {
     done
 }
 
-# The rows measured before the stop, which must be unchanged afterwards.
+# rows DB: the finished cells. Resuming the sweep must not change them.
 rows() { sql "$1" "SELECT key, started, finished, attempt FROM cell WHERE outcome='OK' ORDER BY key"; }
 
 resume() { # DB NAME
     local before after
     before=$(rows "$1")
     exits 0 "$2: the same command resumes" run long.yaml --db "$1" --out "o-$1" --jobs 1 --json
-    json "$2: the plan is whole again" '.cells == 18 and .failed == 0 and .ok + .skipped == 18'
-    check "$2: it measured only what was missing" \
+    json "$2: the plan is complete" '.cells == 18 and .failed == 0 and .ok + .skipped == 18'
+    check "$2: only missing cells are measured" \
         test "$(jq .ok "$out")" -eq $((18 - $(printf '%s\n' "$before" | grep -c .)))
     check "$2: every cell is there once" \
         test "$(sql "$1" "SELECT count(*) || ' ' || count(DISTINCT key) FROM cell WHERE outcome='OK'")" = '18 18'
     after=$(rows "$1")
-    check "$2: nothing measured before was touched" \
+    check "$2: finished cells are unchanged" \
         bash -c 'test -z "$(comm -23 <(printf "%s\n" "$1") <(printf "%s\n" "$2"))"' _ "$before" "$after"
-    check "$2: the database is sound" test "$(sql "$1" 'PRAGMA integrity_check')" = ok
+    check "$2: SQLite finds the database intact" test "$(sql "$1" 'PRAGMA integrity_check')" = ok
 }
 
 start int.db
@@ -46,7 +46,7 @@ if [ "$rc" -eq 0 ]; then
     fail "Ctrl-C: the sweep was over before the signal"
 else
     check "Ctrl-C gives exit 75" test "$rc" -eq 75
-    check "Ctrl-C stopped it in the middle ($n of 18)" bash -c "test $n -ge 2 && test $n -lt 18"
+    check "Ctrl-C ends the sweep early ($n of 18 cells)" bash -c "test $n -ge 2 && test $n -lt 18"
     resume int.db "after Ctrl-C"
 fi
 
@@ -54,7 +54,7 @@ start kill.db
 kill -KILL "$pid"
 wait "$pid" 2>/dev/null
 n=$(measured kill.db)
-check "kill -9 left what was measured ($n of 18)" bash -c "test $n -ge 2 && test $n -lt 18"
+check "kill -9 keeps finished cells ($n of 18)" bash -c "test $n -ge 2 && test $n -lt 18"
 resume kill.db "after kill -9"
 
 # Planning a full-size model takes long, because it solves budgets. A signal ends it at once.
@@ -74,9 +74,9 @@ kill -TERM $pid
 start=$(date +%s)
 wait $pid
 rc=$?
-check "SIGTERM ends a plan with exit 75" test "$rc" -eq 75
-check "and at once ($(($(date +%s) - start)) s)" test $(($(date +%s) - start)) -le 5
-check "and says so" grep -q 'interrupted' dry.err
+check "SIGTERM during planning gives exit 75" test "$rc" -eq 75
+check "planning ends at once ($(($(date +%s) - start)) s)" test $(($(date +%s) - start)) -le 5
+check "the message says that planning was interrupted" grep -q 'interrupted' dry.err
 
 # Before the first cell, a process encodes the prompts on the device. A signal ends it, both while it encodes and
 # while it waits for a GPU that another process uses.
@@ -104,17 +104,17 @@ YAML
         start=$(date +%s)
         wait $pid
         rc=$?
-        check "$1: SIGTERM ends it with exit 75" test "$rc" -eq 75
+        check "$1: SIGTERM gives exit 75" test "$rc" -eq 75
         check "$1: at once ($(($(date +%s) - start)) s)" test $(($(date +%s) - start)) -le 5
-        check "$1: the session says how it ended" \
+        check "$1: the state of the session is interrupted" \
             test "$(sql encode.db "SELECT DISTINCT value FROM about WHERE name = 'state'")" = interrupted
     }
     KVREEL_SELF=$work/slow.sh stops "an encoder at work"
-    check "it was one" test -f kvreel-emulated-0.lock
+    check "the encoder created the lock file" test -f kvreel-emulated-0.lock
     exec 9<kvreel-emulated-0.lock
     flock 9
     stops "an encoder that waits for its GPU"
     exec 9<&-
-    check "no cell was begun" test "$(measured encode.db)" = 0
+    check "no cell has started" test "$(measured encode.db)" = 0
     unset KVREEL_EMULATED_DEVICES KVREEL_LOCKS
 fi

@@ -5,7 +5,7 @@
 cd "$work" || exit 1
 tiny_config c.yaml 15
 
-exits 0 "the sweep, in peace" run c.yaml --db clean.db -o clean -q
+exits 0 "the undisturbed sweep" run c.yaml --db clean.db -o clean -q
 (cd clean && find frames videos -type f -exec sha256sum {} + | sort -k 2) >want
 
 # alive SESSION: prints the session's running processes, without zombies.
@@ -37,7 +37,7 @@ for i in $(seq $kills); do
     wait $pid 2>/dev/null
     have=$(names)
     declare -A began=()
-    for turn in $(seq 6000); do # at least a minute, for processes that sleep
+    for turn in $(seq 6000); do # waits at least 60 s for processes to end
         now=$(spent $pid)
         [ -n "$now" ] || break
         [ "$turn" -lt 6000 ] || late=$((late + 1))
@@ -52,10 +52,10 @@ for i in $(seq $kills); do
     [ ! -d k ] || (cd k && find . -path './[fv]*' -type f ! -name '*.part*' ! -name '*.tmp-*' -exec sha256sum {} + | sed 's|\./||' | sort -k 2) >have
     [ ! -s have ] || [ -z "$(comm -23 <(sort have) <(sort want))" ] || partial=$((partial + 1))
 done
-check "of $kills kills some met workers ($during)" test "$during" -ge 10
-check "workers end with their parent" test "$late" -eq 0
-check "and work no more (at most $most ms of the processor)" test "$most" -le 100
-check "nothing gets its name after that" test "$after" -eq 0
-check "no half file has a final name" test "$partial" -eq 0
-exits 0 "the same command goes on" run c.yaml --db k.db -o k -q
-check "to the same end" bash -c "cd k && find frames videos -type f ! -name '*.part*' ! -name '*.tmp-*' -exec sha256sum {} + | sort -k 2 | diff - ../want"
+check "of $kills kills, at least ten hit running workers ($during)" test "$during" -ge 10
+check "workers end after their parent was killed" test "$late" -eq 0
+check "workers use at most 100 ms of processor time after the kill ($most ms)" test "$most" -le 100
+check "no file gets its final name after the kill" test "$after" -eq 0
+check "no incomplete file has a final name" test "$partial" -eq 0
+exits 0 "the same command resumes the killed sweep" run c.yaml --db k.db -o k -q
+check "the resumed sweep has the files of the undisturbed sweep" bash -c "cd k && find frames videos -type f ! -name '*.part*' ! -name '*.tmp-*' -exec sha256sum {} + | sort -k 2 | diff - ../want"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make with one goal runs one job per core, or the number of -j. Several goals run in their order. Fuzz targets
-# without seeds are an error.
+# make runs one job per core for a single goal, or as many jobs as -j states. It runs several goals one after
+# another. A fuzz target without seeds is an error.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -19,10 +19,10 @@ jobs_are() { # expected make's arguments...
     [ "$(cat "$out")" = "$want" ] || { cat "$out" && false; }
 }
 one="flags -j$cores"
-check "one goal: as many jobs as cores" jobs_are "$one" flags
-check "with -j3: three" jobs_are "flags -j3" -j3 flags
-check "with -j1: one" jobs_are "flags -j1" -j1 flags
-check "two goals: one after the other" jobs_are $'flags \ntwo ' flags two
+check "make with one goal runs as many jobs as cores" jobs_are "$one" flags
+check "make -j3 runs three jobs" jobs_are "flags -j3" -j3 flags
+check "make -j1 runs one job" jobs_are "flags -j1" -j1 flags
+check "make runs two goals one after another" jobs_are $'flags \ntwo ' flags two
 
 # -j1: make stops at the missing seeds before it builds anything.
 goal() { env -u MAKELEVEL -u MAKEFLAGS -u MFLAGS make -s -j1 -C "$root" "$@" >"$out" 2>"$err"; }
@@ -30,9 +30,9 @@ check "every fuzz target has seeds" goal fuzz-corpus
 for g in fuzz-seeds fuzz fuzz-planted; do
     goal "$g" SEEDS_filter='tests/fuzz/corpus/none/*'
     check "make $g fails without the seeds of one target" test $? -ne 0
-    says "and names the target and the pattern" '^fuzz: target filter has no seeds: .*"tests/fuzz/corpus/none/\*"'
+    says "make $g: the error names the target and the pattern" '^fuzz: target filter has no seeds: .*"tests/fuzz/corpus/none/\*"'
 done
 goal fuzz-seeds SEEDS_config='configs/*.yaml tests/fuzz/corpus/none/*'
-says "one of two patterns matches nothing" '^fuzz: target config has no seeds: .*corpus/none'
+says "one of two patterns matches nothing: the error names it" '^fuzz: target config has no seeds: .*corpus/none'
 goal fuzz-seeds SEEDS_spec=
-says "a target without patterns" '^fuzz: target spec has no seeds: .*SEEDS_spec'
+says "a target without patterns: the error names it" '^fuzz: target spec has no seeds: .*SEEDS_spec'

@@ -8,7 +8,7 @@ import glob
 for path in glob.glob("tools/peers/*.py"):
     compile(open(path).read(), path, "exec")
 PY
-check "tensors go to kvreel and come back" "$python" - "$kvreel" "$work" <<'PY'
+check "kvreel codec returns the tensors that it gets" "$python" - "$kvreel" "$work" <<'PY'
 import struct, subprocess, sys
 sys.path.insert(0, "tools/peers")
 import common
@@ -19,7 +19,7 @@ subprocess.run([kvreel, "codec", "-m", "BF16", "-i", work + "/in", "-o", work + 
 back = common.read_safetensors(work + "/out")
 assert {n: t for n, t in back.items()} == {n: ("F32", [2, 2, 64], x) for n, x in raw.items()}
 PY
-check "without its packages run.sh leaves a peer out" \
+check "run.sh omits a peer whose packages are missing" \
     env PATH="/usr/bin:/bin" tools/peers/run.sh "$work/none.md" "$(command -v false)"
 
 # by_isa.py joins tables of two instruction sets: one table lacks a row, and one column is not requested.
@@ -27,7 +27,7 @@ printf '## T\n\n- CPU: x\n\n| who | GB/s | over |\n|---|---|---|\n| a | 1.5 (1.2
 printf '## T\n\n| who | GB/s | over |\n|---|---|---|\n| a | 4 | 5 |\n' >"$work/two.md"
 by_isa() { "$python" tools/peers/by_isa.py "$@" >"$out" 2>"$err"; }
 check "tables of two instruction sets stand side by side" by_isa -c GB/s x="$work/one.md" y="$work/two.md"
-check "by medians, with a dash for what one lacks" diff - "$out" <<'TABLE'
+check "the joined table has medians, and - for a missing row" diff - "$out" <<'TABLE'
 
 ## T
 
@@ -37,8 +37,8 @@ check "by medians, with a dash for what one lacks" diff - "$out" <<'TABLE'
 | b | 3 | - |
 TABLE
 no_isa() { ! by_isa "$work/one.md"; }
-check "a file without a name is refused" no_isa
-check "with what is needed" grep -q "one.md: need NAME=FILE" "$err"
+check "a table without NAME= is refused" no_isa
+check "the error has the syntax NAME=FILE" grep -q "one.md: need NAME=FILE" "$err"
 
 # The language model's forward agrees with NumPy's, on a random model of 48 kB.
 lm=tests/fixtures/lm
@@ -49,18 +49,18 @@ numpy_nll() { # options...
 if python_has "numpy gguf" "a language model's likelihood is NumPy's"; then
     check "a language model's likelihood is NumPy's" numpy_nll
     differs() { ! numpy_nll --within -1; }
-    check "and a difference is seen" differs
+    check "lm_numpy.py fails with a negative tolerance" differs
 fi
 
 python_has "numpy torch" "a quantiser that is off by one code is not timed" || exit 0
-check "shapes are those of the rows, one measured against two references too" "$python" - <<'PY'
+check "attention.py finds the shapes of the rows" "$python" - <<'PY'
 import sys
 sys.path.insert(0, "tools/peers")
 import attention
 rows = ["attention.fused.BF16.192x4800", "attention.bf16.BF16.108x756", "attention.bf16.BF16.108x756.onednn"]
 assert attention.row_shapes(rows) == ["192x4800", "108x756"], attention.row_shapes(rows)
 PY
-# A replacement for the study's package agrees with kvreel; with one code off by one, it does not.
+# A stub of the study's package agrees with kvreel and is timed. A stub in which one code is wrong by one is refused.
 mkdir -p "$work/good/kv_quant" "$work/bad"
 cat >"$work/good/kv_quant/rtn.py" <<'PY'
 import torch_codecs
@@ -84,7 +84,7 @@ try() { # folder
 }
 refuses() { ! try "$1"; }
 check "a quantiser that agrees is timed" try "$work/good"
-check "and its table has the ratio" grep -q '^| RTN_INT4 | BF16 | 1 | [0-9.]* ([0-9.]*) | [0-9.]* ([0-9.]*) | [0-9.]* (' "$out"
-check "a quantiser that is off by one code is not" refuses "$work/bad"
-check "and the script says why" grep -q '1 of 7188480 decoded values differ' "$err"
-check "nor is anything printed" test ! -s "$out"
+check "the table has the ratio of the times" grep -q '^| RTN_INT4 | BF16 | 1 | [0-9.]* ([0-9.]*) | [0-9.]* ([0-9.]*) | [0-9.]* (' "$out"
+check "a quantiser that is off by one code is not timed" refuses "$work/bad"
+check "the error counts the values that differ" grep -q '1 of 7188480 decoded values differ' "$err"
+check "no table is printed" test ! -s "$out"

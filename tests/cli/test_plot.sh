@@ -5,10 +5,10 @@ set -uo pipefail
 
 common_config "$work/p.yaml"
 shared_sweep "$work/p.yaml" "$work/p.db" "$work/out"
-exits 2 "a figure of times that nobody took care of" plot runtime --db "$work/p.db" -o "$work/a"
-says "is none" 'none of [0-9]+ rows has both runtime_s and ssim'
-says "and why is said" 'timing: true.*UNTIMED'
-changed "$work/p.db" "UPDATE cell SET time_codes = ''" # as in a sweep with timing: true
+exits 2 "plot runtime refuses times that do not count" plot runtime --db "$work/p.db" -o "$work/a"
+says "the error counts the rows without a time" 'none of [0-9]+ rows has both runtime_s and ssim'
+says "the error names timing: true" 'timing: true.*UNTIMED'
+changed "$work/p.db" "UPDATE cell SET time_codes = ''" # a sweep with timing: true has no codes
 cat >"$work/probe.yaml" <<'YAML'
 question: can every figure of probed cells be drawn?
 model: nano
@@ -52,9 +52,9 @@ sed 's/^methods: .*/methods: [BF16, RTN_INT2, RTN_INT4, RTN_INT8, KIVI_INT2, KIV
     fail "the sweep of a text and more methods runs: $(tail -n 3 "$err")"
 
 "$kvreel" plot --list >"$work/plots"
-check "there are figures" test "$(wc -l <"$work/plots")" -ge 14
+check "plot --list has at least 14 figures" test "$(wc -l <"$work/plots")" -ge 14
 while read -r name _; do
-    [ "$name" != claims ] || continue # needs a ledger: tests/report/test_forest.c
+    [ "$name" != claims ] || continue # needs a ledger; tests/report/test_forest.c tests it
     db=$work/p.db
     case $name in
     age_* | mass_shift) db=$work/probe.db ;;
@@ -63,11 +63,11 @@ while read -r name _; do
     esac
     exits 0 "figure $name" plot "$name" --db "$db" -o "$work/a" --format svg
     "$kvreel" plot "$name" --db "$db" -o "$work/b" --format svg >/dev/null 2>&1
-    check "$name: data and script, the same each time" \
+    check "$name: data and script are equal in two runs" \
         bash -c "cmp '$work/a/$name.gp' '$work/b/$name.gp' && cmp '$work/a/$name.tsv' '$work/b/$name.tsv'"
     if has gnuplot "$name is drawn"; then
         exits 0 "figure $name as JSON" plot "$name" --db "$db" -o "$work/a" --format svg --json
-        json "$name is drawn" '.drawn and .warning == "" and .figures >= 1'
+        json "$name is drawn without a warning" '.drawn and .warning == "" and .figures >= 1'
         check "$name has a picture" grep -q '</svg>' "$work/a/$name.svg"
     fi
 done <"$work/plots"
@@ -76,12 +76,12 @@ want=$(sql "$work/p.db" "SELECT printf('%.6f', avg(value)) FROM series JOIN cell
     WHERE series.name = 'ssim' AND idx = 8 AND method = 'RTN_INT2'")
 check "the last point of drift is the mean over prompts" \
     bash -c "awk -v want=$want '/^# [A-Z]/{on = /^# RTN_INT2$/} on && \$2 == 8 {found = sprintf(\"%.6f\", \$3) == want} END {exit !found}' '$work/a/drift.tsv'"
-exits 2 "no such figure" plot drfit --db "$work/p.db" -o "$work/a"
-says "the nearest is named" "did you mean 'drift'"
-exits 2 "nothing was probed" plot mass_shift --db "$work/p.db" -o "$work/a"
+exits 2 "plot refuses an unknown figure" plot drfit --db "$work/p.db" -o "$work/a"
+says "the error suggests drift" "did you mean 'drift'"
+exits 2 "plot mass_shift needs probe cells" plot mass_shift --db "$work/p.db" -o "$work/a"
 
 # Figures have confidence intervals by default, equal to those of `kvreel report --table intervals`.
-exits 0 "the front again" plot pareto --db "$work/p.db" -o "$work/a" --format svg
+exits 0 "the Pareto figure again" plot pareto --db "$work/p.db" -o "$work/a" --format svg
 column() { awk -F '\t' -v name="$2" -v method="$3" 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i; next}
     $at["method"] == method {print $at[name]}' "$1"; }
 "$kvreel" report --db "$work/p.db" --table intervals --format json >"$work/intervals.json" 2>/dev/null
@@ -90,68 +90,69 @@ for end in lo hi; do
     want=$(jq -r ".[] | select(.method == \"RTN_INT2\") | .ssim_$end" "$work/intervals.json")
     check "y_$end is the table's: $got, $want" awk -v a="$got" -v b="$want" 'BEGIN {exit !(a != "" && (a - b) ^ 2 < 1e-14)}'
 done
-# Only the suite with two prompts has an interval, and a query gives the same one.
-exits 0 "suites again" plot suites --db "$work/p.db" -o "$work/a" --format svg
+# Only the suite with two prompts has an interval. It equals the interval that a query computes.
+exits 0 "the figure of suites again" plot suites --db "$work/p.db" -o "$work/a" --format svg
 for end in lo hi; do
     got=$(column "$work/a/suites.tsv" x_$end RTN_INT2)
     want=$("$kvreel" query --db "$work/p.db" --json "SELECT mean_$end(ssim) AS v FROM cells_wide
         WHERE method = 'RTN_INT2' AND suite = 'moviegen-nano' AND run_kind = 'bench' AND jitter = 0" 2>/dev/null | jq '.[].v')
-    check "suites' x_$end is that of the prompts: $got, $want" \
+    check "suites: x_$end is the interval over prompts: $got, $want" \
         awk -v a="$got" -v b="$want" 'BEGIN {exit !(a != "" && (a - (b > 1 ? 1 : b)) ^ 2 < 1e-14)}'
-    check "of one prompt there is no y_$end" test -z "$(column "$work/a/suites.tsv" y_$end RTN_INT2)"
+    check "suites: a suite with one prompt has no y_$end" test -z "$(column "$work/a/suites.tsv" y_$end RTN_INT2)"
 done
-check "suites' axes say whose they are" grep -q "^set xlabel .*SSIM on moviegen-nano" "$work/a/suites.gp"
-check "and where both are equal" grep -q '^\$same <<' "$work/a/suites.gp"
+check "the axes of suites name their suites" grep -q "^set xlabel .*SSIM on moviegen-nano" "$work/a/suites.gp"
+check "suites has the line of equal values" grep -q '^\$same <<' "$work/a/suites.gp"
 for name in drift drift_psnr; do
-    check "no band of $name goes beyond what can be" \
+    check "no band of $name exceeds the maximum of its metric" \
         awk -v most="$([ $name = drift ] && echo 1 || echo 100)" '!/^#/ && NF >= 5 {n++; bad += $5 != "NaN" && $5 > most} END {exit !(n && !bad)}' "$work/a/$name.tsv"
 done
-check "no interval of SSIM goes beyond 1" jq -e 'map(.ssim_hi // 1) | max <= 1' "$work/intervals.json"
-check "bars are drawn" grep -q 'with yerrorbars' "$work/a/pareto.gp"
-exits 0 "without them" plot pareto --db "$work/p.db" -o "$work/nobars" --format svg --bars none
-check "none is drawn" bash -c "! grep -q errorbars '$work/nobars/pareto.gp'"
-exits 2 "bars of another kind" plot pareto --db "$work/p.db" -o "$work/a" --bars sd
-# Marks of the study's reading are hollow. A family's colour does not depend on the other methods in the figure.
+check "no interval of SSIM exceeds 1" jq -e 'map(.ssim_hi // 1) | max <= 1' "$work/intervals.json"
+check "the Pareto figure has error bars" grep -q 'with yerrorbars' "$work/a/pareto.gp"
+exits 0 "plot pareto --bars none" plot pareto --db "$work/p.db" -o "$work/nobars" --format svg --bars none
+check "--bars none draws no error bars" bash -c "! grep -q errorbars '$work/nobars/pareto.gp'"
+exits 2 "plot refuses an unknown kind of bars" plot pareto --db "$work/p.db" -o "$work/a" --bars sd
+# Points of the study's versions (NAME@study) are hollow. A family's colour does not depend on the other methods in
+# the figure.
 filled=$(column "$work/a/pareto.tsv" point_type RTN_INT4)
-check "hollow is one less than filled" test "$(column "$work/a/pareto.tsv" point_type RTN_INT4@study)" -eq $((filled - 1))
-exits 0 "some of the cells" plot pareto --db "$work/p.db" -o "$work/some" --format svg --where "family = 'SPATIAL' OR is_baseline"
-check "those alone" test "$(wc -l <"$work/some/pareto.tsv")" -eq 3
+check "the point of RTN_INT4@study is the hollow form of that of RTN_INT4" test "$(column "$work/a/pareto.tsv" point_type RTN_INT4@study)" -eq $((filled - 1))
+exits 0 "a figure with --where" plot pareto --db "$work/p.db" -o "$work/some" --format svg --where "family = 'SPATIAL' OR is_baseline"
+check "the figure has only the selected methods" test "$(wc -l <"$work/some/pareto.tsv")" -eq 3
 name=SPATIAL_MIXED_FG_QUAROT_KV_INT4_BG_RTN_INT2
-check "in the colour that they have among all" test "$(column "$work/some/pareto.tsv" colour $name)" = "$(column "$work/a/pareto.tsv" colour $name)"
-check "which the caption says" grep -q "^set label 1001.*SPATIAL" "$work/some/pareto.gp"
-check "but no setting that goes without saying" bash -c "! grep -qE 'jitter_bits|warmup' '$work/a/pareto.gp'"
+check "the selected method keeps its colour" test "$(column "$work/some/pareto.tsv" colour $name)" = "$(column "$work/a/pareto.tsv" colour $name)"
+check "the caption has the condition" grep -q "^set label 1001.*SPATIAL" "$work/some/pareto.gp"
+check "the caption omits settings with default values" bash -c "! grep -qE 'jitter_bits|warmup' '$work/a/pareto.gp'"
 exits 0 "one suite's curves" plot drift --db "$work/p.db" -o "$work/some" --format svg --where "suite = 'storyeval-nano'"
-check "have no interval" bash -c "awk '\$2 == 8 {n++; bad += \$4 != \"NaN\"} END {exit !(n && !bad)}' '$work/some/drift.tsv'"
-exits 0 "many curves of one prompt" plot prefill --db "$work/texts.db" -o "$work/some" --format svg
-check "have no bars, and none lies at the frame" bash -c "grep -q 'thin: \|n = 1' '$work/some/prefill.gp' && ! grep -q errorbars '$work/some/prefill.gp'"
-exits 2 "what is no condition" plot pareto --db "$work/p.db" -o "$work/some" --where 'nonsense = 1'
-says "is said so" 'not a valid SQL condition'
-exits 2 "nor two statements" plot pareto --db "$work/p.db" -o "$work/some" --where '1); DROP TABLE cell; --'
-check "nothing is dropped" test "$(sql "$work/p.db" 'SELECT count(*) > 0 FROM cell')" = 1
-# Other metrics on the axes.
-exits 0 "another y" plot pareto --db "$work/p.db" -o "$work/xy" --format svg --metric psnr --x runtime_s
-check "is there" test "$(column "$work/xy/pareto.tsv" y RTN_INT2)" = "$(column "$work/xy/pareto.tsv" psnr_db RTN_INT2)"
-exits 2 "a measure that nobody has" plot pareto --db "$work/p.db" -o "$work/xy" --y beauty
-says "names those that there are" 'need one of compression, .*ssim'
-exits 2 "of curves, too" plot drift --db "$work/p.db" -o "$work/xy" --metric beauty
-exits 0 "drift of another metric" plot drift --db "$work/p.db" -o "$work/xy" --format svg --metric psnr
-check "is that figure's" bash -c "cmp <(sed 1d '$work/xy/drift.tsv') <(sed 1d '$work/a/drift_psnr.tsv')"
-exits 2 "where axes cannot be chosen" plot kv_bytes --db "$work/p.db" -o "$work/xy" --y psnr
+check "curves of one prompt have no interval" bash -c "awk '\$2 == 8 {n++; bad += \$4 != \"NaN\"} END {exit !(n && !bad)}' '$work/some/drift.tsv'"
+exits 0 "prefill curves of one prompt" plot prefill --db "$work/texts.db" -o "$work/some" --format svg
+check "prefill curves of one prompt have no error bars" bash -c "grep -q 'thin: \|n = 1' '$work/some/prefill.gp' && ! grep -q errorbars '$work/some/prefill.gp'"
+exits 2 "plot refuses an invalid condition" plot pareto --db "$work/p.db" -o "$work/some" --where 'nonsense = 1'
+says "the error says that the condition is invalid" 'not a valid SQL condition'
+exits 2 "plot refuses two SQL statements" plot pareto --db "$work/p.db" -o "$work/some" --where '1); DROP TABLE cell; --'
+check "no table was dropped" test "$(sql "$work/p.db" 'SELECT count(*) > 0 FROM cell')" = 1
+# Options --metric, --x and --y select other metrics for the axes.
+exits 0 "a Pareto figure with --metric psnr" plot pareto --db "$work/p.db" -o "$work/xy" --format svg --metric psnr --x runtime_s
+check "its y axis has PSNR" test "$(column "$work/xy/pareto.tsv" y RTN_INT2)" = "$(column "$work/xy/pareto.tsv" psnr_db RTN_INT2)"
+exits 2 "plot refuses an unknown metric" plot pareto --db "$work/p.db" -o "$work/xy" --y beauty
+says "the error lists the metrics" 'need one of compression, .*ssim'
+exits 2 "plot drift refuses an unknown metric" plot drift --db "$work/p.db" -o "$work/xy" --metric beauty
+exits 0 "plot drift --metric psnr" plot drift --db "$work/p.db" -o "$work/xy" --format svg --metric psnr
+check "drift with --metric psnr equals figure drift_psnr" bash -c "cmp <(sed 1d '$work/xy/drift.tsv') <(sed 1d '$work/a/drift_psnr.tsv')"
+exits 2 "plot kv_bytes refuses --y" plot kv_bytes --db "$work/p.db" -o "$work/xy" --y psnr
 # Figures for papers have the requested width and no text below 7 points.
 for name in pareto drift kv_bytes memory_trace suites; do
     for preset in single double; do
         exits 0 "$name for paper, $preset" plot "$name" --db "$work/p.db" -o "$work/$preset" --format svg,pdf --preset $preset --title "A title"
-        check "has its title" grep -q "A title" "$work/$preset/$name.gp"
+        check "$name, $preset: the figure has its title" grep -q "A title" "$work/$preset/$name.gp"
         command -v gnuplot >/dev/null || continue
         want=321
         [ $preset = double ] && want=673
-        check "is $want wide" grep -q "viewBox=\"0 0 $want " "$work/$preset/$name.svg"
-        check "has text of 7 points and more" awk -v n=0 '{while (match($0, /font-size="[0-9.]+"/)) {v = substr($0, RSTART + 11, RLENGTH - 12) * 0.75; n++;
+        check "$name, $preset: the figure is $want units wide" grep -q "viewBox=\"0 0 $want " "$work/$preset/$name.svg"
+        check "$name, $preset: no text is smaller than 7 points" awk -v n=0 '{while (match($0, /font-size="[0-9.]+"/)) {v = substr($0, RSTART + 11, RLENGTH - 12) * 0.75; n++;
             if (v < 6.99) bad = v; $0 = substr($0, RSTART + RLENGTH)}} END {exit !(n > 5 && !bad)}' "$work/$preset/$name.svg"
     done
 done
-exits 0 "a width of one's own" plot pareto --db "$work/p.db" -o "$work/wide" --format svg --width 85mm --title '' --font-size 9
-check "without a title" bash -c "cmp <(grep 'viewBox' '$work/single/pareto.svg' | grep -o '0 0 [0-9]*') <(grep viewBox '$work/wide/pareto.svg' | grep -o '0 0 [0-9]*') && ! grep -q 'Compression against' '$work/wide/pareto.gp'"
-exits 2 "a width that is none" plot pareto --db "$work/p.db" -o "$work/wide" --width 85furlongs
-# Bands do not extend beyond the axis.
-check "bands are held inside" grep -qF 'iny($' "$work/a/drift.gp"
+exits 0 "a figure with --width 85mm" plot pareto --db "$work/p.db" -o "$work/wide" --format svg --width 85mm --title '' --font-size 9
+check "the figure has the width of preset single, and no title" bash -c "cmp <(grep 'viewBox' '$work/single/pareto.svg' | grep -o '0 0 [0-9]*') <(grep viewBox '$work/wide/pareto.svg' | grep -o '0 0 [0-9]*') && ! grep -q 'Compression against' '$work/wide/pareto.gp'"
+exits 2 "plot refuses an unknown unit of length" plot pareto --db "$work/p.db" -o "$work/wide" --width 85furlongs
+# Confidence bands do not extend beyond the axis.
+check "drift clips its bands to the axis" grep -qF 'iny($' "$work/a/drift.gp"

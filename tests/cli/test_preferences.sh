@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Preferences from files and the environment: their precedence and origin, what is refused, and that they do not
-# change results.
+# Preferences from files and the environment: the test checks their precedence, their origin in --dump-config, and
+# errors. Preferences do not change results.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
 cd "$work" || exit 1
 export HOME=$work/home XDG_CONFIG_HOME=$work/xdg KVREEL_ETC=$work/etc
 mkdir -p home/.config/kvreel xdg/kvreel etc
 dump=(run tiny.yaml --dump-config)
-# from KEY VALUE ORIGIN: checks a line of --dump-config. It prints keys that are not part of a sweep as comments.
-from() { exits 0 "$1 from $3" "${dump[@]}" && prints "it is $2" "^(# )?$1: \"?$2\"? +# $3\$"; }
+# from KEY VALUE ORIGIN: checks a line of --dump-config, which prints keys that a sweep does not set as comments.
+from() { exits 0 "$1 from $3" "${dump[@]}" && prints "$1 is $2" "^(# )?$1: \"?$2\"? +# $3\$"; }
 
 from db kvreel.db default
 from out out default
@@ -54,40 +54,40 @@ HOME=/dev/null from jobs 3 "$work/etc/config.yaml:2"
 refused() {
     printf '%b' "$2" >kvreel.yaml
     exits 2 "$1" "${dump[@]}"
-    says "says where" "$3"
+    says "$1: the error has file and line" "$3"
 }
 refused "an unknown key" 'out: o\njosb: 3\n' "kvreel\.yaml:2:1: .*josb.*jobs"
-refused "what is part of a result" 'threads: 2\n' "kvreel\.yaml:1:1: .*threads"
+refused "a setting that affects results" 'threads: 2\n' "kvreel\.yaml:1:1: .*threads"
 refused "too many jobs" 'jobs: 2000\n' "kvreel\.yaml:1:7: .*1024"
-refused "no number" 'timeout_s: soon\n' "kvreel\.yaml:1:12: "
-refused "no flag" 'quiet: perhaps\n' "kvreel\.yaml:1:8: "
-refused "no path" 'db: [a, b]\n' "kvreel\.yaml:1:5: "
-refused "no YAML" 'db: "a\n' "kvreel\.yaml:[0-9]+:[0-9]+: "
+refused "a time that is no number" 'timeout_s: soon\n' "kvreel\.yaml:1:12: "
+refused "a flag that is no boolean" 'quiet: perhaps\n' "kvreel\.yaml:1:8: "
+refused "a path that is a list" 'db: [a, b]\n' "kvreel\.yaml:1:5: "
+refused "a file that is no YAML" 'db: "a\n' "kvreel\.yaml:[0-9]+:[0-9]+: "
 printf 'jobs: 2\ntimeout_s: 5\n' >kvreel.yaml
 echo '[a]' >list.yaml
-exits 2 "a sweep that is none" run list.yaml --dump-config
-says "is blamed itself" 'list\.yaml:1:1: '
+exits 2 "a config that is a list is refused" run list.yaml --dump-config
+says "the error names the config" 'list\.yaml:1:1: '
 : >kvreel.yaml
-exits 0 "an empty file says nothing" "${dump[@]}"
+exits 0 "an empty kvreel.yaml is accepted" "${dump[@]}"
 rm kvreel.yaml
 KVREEL_JOBS=many exits 2 "a variable that is no number" "${dump[@]}"
-says "is named" 'KVREEL_JOBS: .*many'
-KVREEL_OUT='' exits 0 "an empty variable says nothing" "${dump[@]}"
-prints "and the default stands" '^out: out +# default$'
+says "the error names KVREEL_JOBS" 'KVREEL_JOBS: .*many'
+KVREEL_OUT='' exits 0 "an empty KVREEL_OUT is accepted" "${dump[@]}"
+prints "an empty KVREEL_OUT keeps the default" '^out: out +# default$'
 
 # Preferences take effect and are not part of a result.
 rm -r etc home xdg
 one=(--filter 'prompt=red & method=BF16')
-exits 0 "a run without settings" run tiny.yaml "${one[@]}" --db plain.db --out o
-check "shows progress" test -s "$err"
+exits 0 "a run without preferences" run tiny.yaml "${one[@]}" --db plain.db --out o
+check "a run without preferences shows progress" test -s "$err"
 mkdir etc
 printf 'db: set.db\nout: set\njobs: 1\nquiet: true\ntimeout_s: 500\n' >etc/config.yaml
-exits 0 "a run with settings" run tiny.yaml "${one[@]}"
-check "its database is there" test -s set.db
-check "its frames, too" test -d set/frames
-check "it is quiet" test ! -s "$err"
-check "one cell at a time" test "$(sql set.db 'SELECT jobs FROM session')" -eq 1
+exits 0 "a run with preferences" run tiny.yaml "${one[@]}"
+check "the preferred database is written" test -s set.db
+check "the preferred output folder has frames" test -d set/frames
+check "quiet: true shows no progress" test ! -s "$err"
+check "jobs: 1 runs one cell at a time" test "$(sql set.db 'SELECT jobs FROM session')" -eq 1
 results="SELECT c.key, c.spec, a.sha256 FROM cell c JOIN artifact a ON a.cell = c.key AND a.kind = 'frames'"
-check "the same cell, the same frames" test "$(sql plain.db "$results")" = "$(sql set.db "$results")"
-KVREEL_DB=plain.db exits 0 "the variable beats the file" run tiny.yaml "${one[@]}" --json
-json "so that cell is done" '.done_before == 1 and .ok == 0 and .db == "plain.db"'
+check "preferences change neither key nor frames" test "$(sql plain.db "$results")" = "$(sql set.db "$results")"
+KVREEL_DB=plain.db exits 0 "KVREEL_DB overrides the file" run tiny.yaml "${one[@]}" --json
+json "the cell in the database of KVREEL_DB is done" '.done_before == 1 and .ok == 0 and .db == "plain.db"'

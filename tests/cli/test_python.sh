@@ -17,7 +17,7 @@ if python_has "pip setuptools" "pip install"; then
     check "pip install" "$python" -m pip install -q --no-index --no-deps --no-build-isolation --no-cache-dir \
         --disable-pip-version-check --root-user-action=ignore --target "$work/site" "$work/tree/python"
     unset KVREEL_LIB
-    check "what was installed works alone" sh -c "cd / && PYTHONPATH=$work/site '$python' -c '
+    check "the installed module works outside the source folder" sh -c "cd / && PYTHONPATH=$work/site '$python' -c '
 import kvreel, numpy
 assert kvreel.__file__.startswith(\"$work/site\")
 x = numpy.ones((16, 1, 64), numpy.float32)
@@ -28,7 +28,7 @@ fi
 if python_has torch "beside torch"; then
     three_threads
     for order in "torch, kvreel" "kvreel, torch"; do
-        check "import $order" env KVREEL_LIB="$library" "$python" -c "
+        check "kvreel and torch work after import $order" env KVREEL_LIB="$library" "$python" -c "
 import $order
 k, v = torch.randn(512, 4, 64), torch.randn(512, 4, 64)
 (k.flatten(1) @ v.flatten(1).T).sum().item()

@@ -23,11 +23,11 @@ conforms() { # SCHEMA NAME ARGS...
     cp "$out" "$work/document"
     fits "$schema" "$name"
 }
-fits() { # SCHEMA NAME: checks the last document
+fits() { # SCHEMA NAME: checks $work/document
     local schema=$1 name=$2
     seen+=" $schema"
-    check "$name is what docs/schemas/$schema.json says" test -z "$(faults "$schemas/$schema.json" "$work/document" | tee >(cat >&2))"
-    check "$name has no key without a line there" test -z "$(unknown "$schemas/$schema.json" "$work/document" | tee >(cat >&2))"
+    check "$name conforms to docs/schemas/$schema.json" test -z "$(faults "$schemas/$schema.json" "$work/document" | tee >(cat >&2))"
+    check "$name has no key that docs/schemas/$schema.json lacks" test -z "$(unknown "$schemas/$schema.json" "$work/document" | tee >(cat >&2))"
 }
 
 common_config "$work/q.yaml"
@@ -83,31 +83,31 @@ conforms import "import" import vbench vbench.json --db q.db --json
 
 for file in "$schemas"/*.json; do
     name=$(basename "$file" .json)
-    check "$name is tried here" grep -qw -- "$name" <<<"$seen"
+    check "a document is checked against $name" grep -qw -- "$name" <<<"$seen"
     [ "$(jq -r .type "$file")" = array ] && continue
-    check "$name asks for the number of the schema" jq -e '.properties.schema.const == 1 and (.required | index("schema"))' "$file"
+    check "$name requires the number of the schema" jq -e '.properties.schema.const == 1 and (.required | index("schema"))' "$file"
 done
-check "every command that prints JSON has one" test -z "$(for c in $("$kvreel" completion --values commands); do
+check "every command that prints a JSON object has a schema" test -z "$(for c in $("$kvreel" completion --values commands); do
     "$kvreel" "$c" --help | grep -q -- '--json' || continue
     case $c in list | query | report | stats | pareto | claims | settle | reproduce | bench) continue ;; esac # print lists
     [ -e "$schemas/$c.json" ] || echo "$c"
 done | tee >(cat >&2))"
 
-# The checker must find planted errors.
+# The checker must find errors that the test inserts into documents.
 cp "$work/document" good.json
-wrong() { # NAME SCHEMA FILTER DOCUMENT
+wrong() { # NAME SCHEMA FILTER DOCUMENT: the jq filter inserts an error
     jq "$3" "$4" >wrong.json
     check "$1 is found" test -n "$(faults "$schemas/$2.json" wrong.json)"
 }
 "$kvreel" codec -m RTN_INT4 --draw 90x2x16 --json >codec.json
 wrong "a missing key" codec 'del(.tokens)' codec.json
 wrong "a wrong type" codec '.tokens = "90"' codec.json
-wrong "a fraction for a whole number" codec '.tokens = 90.5' codec.json
+wrong "a fraction instead of an integer" codec '.tokens = 90.5' codec.json
 wrong "another number of the schema" codec '.schema = 2' codec.json
 wrong "a negative size" codec '.bf16_bytes = -1' codec.json
-wrong "a hash that is none" codec '.stored_sha256 = "abc"' codec.json
+wrong "an invalid hash" codec '.stored_sha256 = "abc"' codec.json
 "$kvreel" show RTN_INT4 --json >show.json
-wrong "a word that is not listed" show '.reading = "other"' show.json
+wrong "a value that is not listed" show '.reading = "other"' show.json
 wrong "a fault in a list" show '.options[1].name = 3' show.json
 wrong "a fault in a map" show '.axes.position = 1' show.json
 jq '.more = 1' codec.json >more.json
@@ -119,7 +119,7 @@ for f in glob.glob('$schemas/*.json'): jsonschema.Draft202012Validator.check_sch
 jsonschema.validate(json.load(open('codec.json')), json.load(open('$schemas/codec.json')))
 jsonschema.validate(json.load(open('show.json')), json.load(open('$schemas/show.json')))"
     jq '.schema = 2' codec.json >wrong.json
-    check "and refuses what they do not allow" bash -c "! '$python' -c \"
+    check "the independent checker refuses a wrong document" bash -c "! '$python' -c \"
 import json, jsonschema
 jsonschema.validate(json.load(open('wrong.json')), json.load(open('$schemas/codec.json')))\" 2>said && grep -q ValidationError said"
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# score: metrics added to a finished sweep equal those of a sweep that computes them itself.
+# score: metrics added to a finished sweep equal those that a sweep computes while it runs.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
 cd "$work" || exit 1
@@ -16,58 +16,58 @@ series="SELECT method, s.name, idx, round(s.value, 12) FROM series s JOIN cell O
 cp t.db run.db
 exits 0 "a run with more metrics" run tiny.yaml --out o --filter 'prompt=red' --db run.db --json \
     --set 'metrics=[psnr, ssim, sharpness, chunk_discontinuity, ms_ssim]'
-json "runs no cell" '.ok == 0 and .to_run == 0 and .scored == 3 and .not_scored == 0'
-same "its rows are those of a sweep" "$(sql run.db "$rows")" "$(sql all.db "$rows")"
-same "the series, too" "$(sql run.db "$series")" "$(sql all.db "$series")"
-same "n stays" "$(sql run.db 'SELECT count(*) FROM cells_wide')" 3
-exits 0 "and it is whole" fsck run.db
-exits 0 "scores of it" score sharpness --db run.db --out o --json
-json "are there" '.had == 3'
+json "the run scores three cells and runs none" '.ok == 0 and .to_run == 0 and .scored == 3 and .not_scored == 0'
+same "after the run, the metrics are those of a complete sweep" "$(sql run.db "$rows")" "$(sql all.db "$rows")"
+same "after the run, the series are those of a complete sweep" "$(sql run.db "$series")" "$(sql all.db "$series")"
+same "the number of cells does not change" "$(sql run.db 'SELECT count(*) FROM cells_wide')" 3
+exits 0 "fsck accepts the database" fsck run.db
+exits 0 "score with a metric that the cells have" score sharpness --db run.db --out o --json
+json "all three cells have the metric" '.had == 3'
 rm "o/$(sql run.db "SELECT artifact.path FROM artifact JOIN cell ON cell = key WHERE artifact.kind = 'frames' AND name = 'RTN_INT4'")"
-exits 0 "without its frames" run tiny.yaml --out o --filter 'prompt=red' --db run.db --json -n --set 'metrics=[psnr, temporal_flicker]'
-json "a cell is run, the others are scored" '.to_run == 1 and .to_score == 2'
+exits 0 "a dry run after frames were deleted" run tiny.yaml --out o --filter 'prompt=red' --db run.db --json -n --set 'metrics=[psnr, temporal_flicker]'
+json "one cell is to run, two are to score" '.to_run == 1 and .to_score == 2'
 run --db t.db --force # writes the deleted frames again
 
 exits 0 "score" score sharpness chunk_discontinuity ms_ssim --db t.db --out o --json
-json "three cells" '.cells == 3 and .scored == 3 and .had == 0 and .failed == 0'
-same "the rows are those of a sweep" "$(sql t.db "$rows")" "$(sql all.db "$rows")"
-same "and the series" "$(sql t.db "$series")" "$(sql all.db "$series")"
-exits 0 "the same again" score sharpness chunk_discontinuity ms_ssim --db t.db --out o --json
-json "finds everything there" '.scored == 0 and .had == 3'
-exits 0 "--force" score sharpness --db t.db --out o --force --json
-json "does it again" '.scored == 3'
-same "and changes nothing" "$(sql t.db "$rows")" "$(sql all.db "$rows")"
+json "score scores three cells" '.cells == 3 and .scored == 3 and .had == 0 and .failed == 0'
+same "after score, the metrics are those of a complete sweep" "$(sql t.db "$rows")" "$(sql all.db "$rows")"
+same "after score, the series are those of a complete sweep" "$(sql t.db "$series")" "$(sql all.db "$series")"
+exits 0 "score again" score sharpness chunk_discontinuity ms_ssim --db t.db --out o --json
+json "score finds all metrics" '.scored == 0 and .had == 3'
+exits 0 "score --force" score sharpness --db t.db --out o --force --json
+json "score --force scores three cells again" '.scored == 3'
+same "score --force changes no value" "$(sql t.db "$rows")" "$(sql all.db "$rows")"
 
-exits 0 "a program" score --command 'echo {\"a\":1}' --name one --db t.db --out o --json
-json "is a score, too" '.scored == 3'
-same "with its value" "$(sql t.db "SELECT sum(value) FROM metric WHERE name = 'one.a'")" 3.0
-exits 2 "an unknown metric" score sharpnes --db t.db --out o
-says "nearest name" "did you mean 'sharpness'"
-exits 2 "nothing asked for" score --db t.db --out o
-exits 2 "no such database" score sharpness --db none.db --out o
-check "and none is made" test ! -e none.db
+exits 0 "score --command" score --command 'echo {\"a\":1}' --name one --db t.db --out o --json
+json "the program scores three cells" '.scored == 3'
+same "the values of the program are stored" "$(sql t.db "SELECT sum(value) FROM metric WHERE name = 'one.a'")" 3.0
+exits 2 "score refuses an unknown metric" score sharpnes --db t.db --out o
+says "the error suggests sharpness" "did you mean 'sharpness'"
+exits 2 "score needs a metric" score --db t.db --out o
+exits 2 "score refuses a missing database" score sharpness --db none.db --out o
+check "score creates no database" test ! -e none.db
 
 video=$(sql t.db "SELECT path FROM artifact WHERE kind = 'video' LIMIT 1")
 cp "o/$video" video.mp4
 echo >>"o/$video"
-exits 3 "a video that is not the cell's" score --command 'echo {\"a\":1}' --name two --db t.db --out o --json
-json "is not scored" '.scored == 2 and .failed == 1'
-says "and the message says how" 'modified after the measurement'
+exits 3 "score with a modified video" score --command 'echo {\"a\":1}' --name two --db t.db --out o --json
+json "the cell of the modified video is not scored" '.scored == 2 and .failed == 1'
+says "the error says that the video was modified" 'modified after the measurement'
 cp video.mp4 "o/$video"
 
 cp t.db theirs.db
 cp "o/$video" beside.mp4
 changed theirs.db "UPDATE artifact SET path = '../beside.mp4' WHERE path = '$video'"
-exits 3 "a file outside of the folder" score --command 'echo {\"a\":1}' --name two --db theirs.db --out o --force --json
-json "is none of the cell's" '.scored == 2 and .failed == 1'
-says "and the message says so" 'outside the out folder'
+exits 3 "score with a video outside the output folder" score --command 'echo {\"a\":1}' --name two --db theirs.db --out o --force --json
+json "the cell of the outside video is not scored" '.scored == 2 and .failed == 1'
+says "the error names the output folder" 'outside the out folder'
 
 ref=$(sql t.db "SELECT artifact.path FROM artifact JOIN cell ON key = cell WHERE is_baseline AND artifact.kind = 'frames'")
 other=$(sql t.db "SELECT artifact.path FROM artifact JOIN cell ON key = cell WHERE NOT is_baseline AND artifact.kind = 'frames' LIMIT 1")
 cp "o/$ref" "o/$other"
-exits 3 "frames of another cell" score colour_drift --db t.db --out o --json
-json "fail that cell alone" '.scored == 2 and .failed == 1'
-says "and the message says how" 'modified after the measurement'
+exits 3 "score with the frames of another cell" score colour_drift --db t.db --out o --json
+json "only the cell with wrong frames is not scored" '.scored == 2 and .failed == 1'
+says "the error says that the frames were modified" 'modified after the measurement'
 rm "o/$ref"
-exits 3 "no frames of the baseline" score temporal_flicker --db t.db --out o --json
-json "fail all its cells" '.scored == 0 and .failed == 3'
+exits 3 "score without the frames of the baseline" score temporal_flicker --db t.db --out o --json
+json "without the frames of the baseline, no cell is scored" '.scored == 0 and .failed == 3'

@@ -5,7 +5,7 @@ if ! command -v python3 >/dev/null; then
     echo "skip - there is no python3"
     exit 0
 fi
-ptx() { # THREADS DEC INC
+ptx() { # THREADS DEC INC: PTX whose setmaxnreg lowers to DEC (-: does not) and raises to INC
     printf '.visible .entry _Z1k(\n)\n.maxntid %s, 1, 1\n.minnctapersm 1\n{\n' "$1"
     printf '\tsetmaxnreg.inc.sync.aligned.u32 %s;\n' "$3"
     [ "$2" = - ] || printf '\tsetmaxnreg.dec.sync.aligned.u32 %s;\n' "$2"
@@ -15,7 +15,7 @@ log() { # REGISTERS
     printf "ptxas info    : Compiling entry function '_Z1k' for 'sm_80'\nptxas info    : Used 40 registers\n"
     printf "ptxas info    : Compiling entry function '_Z1k' for 'sm_90a'\nptxas info    : Used %s registers, used 1 barriers\n" "$1"
 }
-sass() { # REGISTERS THREADS DEC INC
+sass() { # REGISTERS THREADS DEC INC: machine code whose setmaxnreg lowers to DEC and raises to INC
     printf '\t//----- nvinfo : EIATTR_REGCOUNT\n        /*0004*/ \t.word\tindex@(_Z1k)\n        /*0008*/ \t.word\t0x%08x\n' "$1"
     printf '\t.section\t.nv.info._Z1k,"",@"SHT_CUDA_INFO"\n\t//----- nvinfo : EIATTR_MAX_THREADS\n'
     printf '        /*03fc*/ \t.word\t0x%08x\n        /*0400*/ \t.word\t0x00000001\n        /*0404*/ \t.word\t0x00000001\n' "$2"
@@ -32,7 +32,7 @@ for split in "120 192 0" "104 200 0" "24 240 0" "128 192 1" "112 200 1" "24 248 
     read -r dec inc status <<<"$split"
     ptx 384 "$dec" "$inc" >"$work/k.ptx"
     fits "$status" "PTX: $dec + 2 x $inc of 3 x 168"
-    [ "$status" = 0 ] || says "says so" "_Z1k: $dec \+ 2 x $inc registers of a thread, the launch allocates 3 x 168"
+    [ "$status" = 0 ] || says "the error has the sum $dec + 2 x $inc" "_Z1k: $dec \+ 2 x $inc registers of a thread, the launch allocates 3 x 168"
     sass 168 384 "$dec" "$inc" >"$work/k.hex"
     python3 tools/sass/setmaxnreg.py "$work/k.hex" >"$out" 2>"$err"
     check "SASS: $dec + 2 x $inc of 3 x 168" test $? -eq "$status"
@@ -42,20 +42,20 @@ log 160 >"$work/k.log"
 fits 1 "a kernel that got fewer registers than its launch bounds allow"
 log 168 | grep -v sm_90a >"$work/k.log"
 sed -i 's/168/40/' "$work/k.log"
-fits 1 "registers of another architecture"
-says "are none" 'ptxas did not say'
+fits 1 "a log for another architecture"
+says "the error says that ptxas reported no registers" 'ptxas did not say'
 log 168 >"$work/k.log"
 ptx 384 - 176 >"$work/k.ptx"
-fits 1 "a producer that keeps what it has"
+fits 1 "a producer that gives up no registers"
 ptx 512 24 160 >"$work/k.ptx"
 fits 0 "three consumers"
 ptx 400 24 160 >"$work/k.ptx"
-fits 1 "threads that are no warp groups"
+fits 1 "a number of threads that is no multiple of a warp group"
 ptx 384 24 240 >"$work/k.ptx"
 echo "ptxas warning : setmaxnreg ignored to maintain minimum register requirements." >>"$work/k.log"
 fits 1 "a setmaxnreg that ptxas ignored"
-says "is shown" 'setmaxnreg ignored'
+says "the error has the warning of ptxas" 'setmaxnreg ignored'
 log 168 >"$work/k.log"
 printf '.visible .entry _Z1k(\n)\n{\n}\n' >"$work/k.ptx"
-fits 1 "no kernel with one"
-says "is named" 'no kernel in .* has one'
+fits 1 "a kernel without setmaxnreg"
+says "the error says that no kernel has one" 'no kernel in .* has one'

@@ -1,6 +1,6 @@
-# pareto.gp - made by kvreel from its database. Change what you like, then run
+# pareto.gp - written by kvreel from its database. To change the figure, edit this file and run
 #     gnuplot pareto.gp
-# in this folder. The data, with more columns than are drawn: pareto.tsv
+# in this folder. The data are in pareto.tsv, which also has columns that the figure does not show.
 data = 'pareto.tsv'
 set datafile separator tab
 set datafile columnheaders
@@ -15,7 +15,7 @@ faint_ink = '#757575'
 hair = '#9a9a9a'
 fade(c) = int(c) + 0x90000000
 pale(c) = int(c) + 0x60000000
-bar(v) = column('bar') == 1 ? v : NaN # whose interval is drawn
+bar(v) = column('bar') == 1 ? v : NaN # draws only the intervals of points whose column bar is 1
 
 set lmargin at screen 0.0752
 set rmargin at screen 0.829568
