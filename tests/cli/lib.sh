@@ -61,7 +61,7 @@ emulates() {
     has=$("$kvreel" version | sed -n 's/^ *CUDA kernels *//p')
     case $has in
     emulated*) return ;;
-    '') fail "$1: kvreel version says nothing of CUDA kernels" ;;
+    '') fail "$1: kvreel version does not state the kind of CUDA kernels" ;;
     *) skip "$1" "this program has nvcc's kernels" ;;
     esac
     return 1

@@ -28,6 +28,6 @@ runs_python() { # FILE ARGS...
     local rc=$?
     grep -E '^(ok|FAIL|skip) - ' "$out"
     n_failed=$((n_failed + $(grep -c '^FAIL - ' "$out")))
-    grep -qE '^(ok|FAIL|skip) - ' "$out" || fail "$1 checks nothing"
+    grep -qE '^(ok|FAIL|skip) - ' "$out" || fail "$1 ran no checks"
     [ "$rc" -eq 0 ] || grep -q '^FAIL - ' "$out" || fail "$1 ends with $rc: $(tail -n 5 "$err")"
 }

@@ -73,7 +73,8 @@ says "the error names the truncated database" 'cut.db'
 echo 'not a database' >text.db
 exits 2 "query refuses a file that is no database" query --db text.db 'SELECT 1'
 
-# In its own mount namespace, a small tmpfs simulates a full disk, and a tmpfs mounted read-only a read-only disk.
+# In a mount namespace of its own, a small tmpfs acts as a full disk, and a tmpfs that is remounted read-only acts as
+# a read-only disk.
 in_tmpfs() { # options, script
     local ns=(unshare -m)
     [ "$(id -u)" -eq 0 ] || ns=(unshare -Urm)

@@ -33,8 +33,8 @@ if ! "$kvreel" version | grep -q -- -fsanitize; then
     check "a dry run needs less than 3 GB of address space" test $? -eq 0
 fi
 
-# A sweep may use fewer layers or steps than the model has (model_layers, model_steps) only if the model's weights
-# are random, and never more.
+# Settings model_layers and model_steps reduce a model. They are allowed only for models with random weights, and
+# cannot exceed the model's layers and steps.
 exits 2 "model_layers is refused for a trained model" run "$cut" --dry-run --set model=nano
 says "the error has the line and the reason" 'cost-wan-cut.yaml:[0-9]+:[0-9]+: .*trained'
 exits 2 "model_layers cannot exceed the layers of the model" run "$cut" --dry-run --set model_layers=31

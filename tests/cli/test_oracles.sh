@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# kvreel's methods agree with the code of those other projects that are installed (`make peers` installs all of
-# them).
+# kvreel's methods agree with the code of each other project that is installed (`make peers` installs all).
 . tests/cli/lib.sh || exit 1
 . tests/cli/python.sh || exit 1
 needs_python "peers' own code"

@@ -30,7 +30,7 @@ while read -r name _; do
     fi
     exits 0 "table $name in LaTeX" report --db "$work/q.db" -t "$name" -f latex
 done <"$work/tables"
-# The means in table appendix_c equal those that SQLite computes.
+# SQLite computes the same means as table appendix_c.
 exits 0 "report --table appendix_c" report --db "$work/q.db" -t appendix_c -f json
 want=$(sql "$work/q.db" "SELECT avg(value) FROM metric JOIN cell ON cell = key WHERE metric.name = 'ssim'
     AND method = 'RTN_INT2' AND suite = 'storyeval-nano'")

@@ -128,8 +128,8 @@ printf 'pipeline<128>\t14\t400\t0\t1\tpair\tdecodes:STS.128>=13\n' >"$work/limit
 model 0 "a producer of a pair of CTAs" --limits "$work/limits"
 check "stores to the other CTA take the time of moving 26,624 bytes" \
     awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 1843 && c <= 1853) }'
-# The epilogue of a tile is the code between the MMA loop and the next tile's loop. The model ignores a loop that
-# only retries an mbarrier wait. It does not ignore a loop that contains an mbarrier arrival.
+# The epilogue of a tile is the code between the MMA loop and the next tile's loop. The model ignores loops that only
+# retry an mbarrier wait, but not loops that contain an mbarrier arrival.
 listing layer <<'CODE' >"$work/k.hex"
 .L_x_0:
 1 MOV R1, R2

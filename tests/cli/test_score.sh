@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# score: metrics added to a finished sweep equal those that a sweep computes while it runs.
+# score: metrics added to a finished sweep equal the metrics of a sweep that computes them while it runs.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
 cd "$work" || exit 1
