@@ -11,7 +11,7 @@
 
 #include "harness/core/rng.h"
 
-/* number of cached streams; the numbers of further streams are generated at every call */
+/* maximum number of cached streams; other streams are generated again at every call */
 enum { MAX_DRAWN = 128 };
 
 static inline void drawn_normals(float *x, size_t n, uint64_t seed, uint32_t a, uint32_t b)

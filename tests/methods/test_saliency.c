@@ -26,7 +26,7 @@ static void close_dev(void)
     kvr_dev_close(&dev);
 }
 
-/* Tiers and a retention, with the state that they share. */
+/* A tier policy, a retention policy, and the state of one layer, which both use. */
 struct parts {
     struct kvr_tiers_use tiers;
     struct kvr_retention_use retention;
@@ -68,10 +68,11 @@ static void assign(struct parts *p, const struct kvr_policy_ctx *ctx, uint8_t *m
     ck_assert_msg(try_assign(p, ctx, map) == KVR_OK, "%s", kvr_error());
 }
 
-/* The study's numbers of frames per tier, for 42 frames and its profiled layer budgets. recent
- * and important are those at important=0.2. at30 and at45 are {recent, important, retained,
- * pruned} at important=0.1, with retained=0.3 and 0.45. story45 is at45 with StoryEval's
- * budgets. */
+/* Published numbers of frames per tier: the study's results for 42 frames. movie and story are each
+ * layer's budget factors from MovieGen and StoryEval prompts. recent and important are for movie
+ * and important=0.2. The arrays are {recent, important, retained, pruned} for important=0.1: at30
+ * for movie and retained=0.3, at45 for movie and retained=0.45, story45 for story and
+ * retained=0.45. */
 static const struct {
     double movie;
     int recent, important;
@@ -124,7 +125,8 @@ static struct kvr_policy_ctx study_ctx(double beta, int n)
                                     .n_active = (int64_t)n * S };
 }
 
-/* Number of tokens of each kind among the first n_active. Later tokens must be ZERO. */
+/* Number of tokens per tier and per special byte among the first n_active tokens. The byte of every
+ * later token must be KVR_TOKEN_ZERO. */
 struct tally {
     int64_t tier[3], zero, pooled, dropped;
 };
@@ -132,7 +134,8 @@ struct tally {
 static struct tally count(const uint8_t *map, const struct kvr_policy_ctx *ctx)
 {
     struct tally n = { 0 };
-    /* counted for one assertion at the end: the Check library stores every assertion that passed */
+    /* Number of unexpected bytes, asserted once at the end: the Check library stores every passed
+     * assertion, and one per token would need too much memory. */
     int64_t odd = 0;
 
     for (int64_t t = 0; t < ctx->n_tok; t++) {
@@ -153,7 +156,7 @@ static struct tally count(const uint8_t *map, const struct kvr_policy_ctx *ctx)
     return n;
 }
 
-/* Counts tokens without keys and values. */
+/* Assigns tiers with token counts alone (k and v are NULL), and counts the tokens per tier. */
 static struct tally predict(const char *tiers, const char *retention, double beta, int n)
 {
     static uint8_t map[CAPACITY];
@@ -198,8 +201,9 @@ START_TEST(published_counts)
 }
 END_TEST
 
-/* The study's logged shares of tokens, averaged over blocks and layers, within one unit of the
- * sixth digit. It logged 0.472505 for 0.47250445, so the last digit was rounded twice. */
+/* Compares the fraction of tokens per tier, averaged over 14 cache sizes and 30 layers, with the
+ * six digits that the study logged. The tolerance is 1e-6 because the study rounded twice: it
+ * logged 0.472505 for 0.47250445. */
 static void check_averages(const char *tiers, const char *retention, const double want[4])
 {
     double share[4] = { 0 };
@@ -246,7 +250,8 @@ static int64_t kivi(int64_t n, int bits)
     return 2 * (blocks * 16 * C * bits / 8) + 4 * blocks * C + 4 * blocks * 16;
 }
 
-/* Bytes of all layers: tiers at fine_bits and coarse_bits, plus side information. */
+/* Bytes of all layers. Tier OLD has coarse_bits per element, the other tiers have fine_bits. The
+ * sum includes the masks and indices that the study's code stores. */
 static int64_t total_bytes(const char *tiers, const char *retention, bool story, int fine_bits,
                            int coarse_bits, int64_t (*code)(int64_t n, int bits))
 {
@@ -334,8 +339,8 @@ static struct kvr_policy_ctx small(bool study, double beta, int n_frames)
                                     .n_active = n_frames * s_ };
 }
 
-/* A second implementation of the study's rules, without shared helpers. It computes in double
- * precision and stores the plan as bytes. */
+/* A second implementation of the study's FlowCache rules, which shares no code with the first. It
+ * computes in double precision; plan [n] is the tier of each frame. */
 struct slow {
     int n_prev, n_plan;
     double prev[F_][H_];
@@ -361,7 +366,8 @@ static double slow_mean(const float *x, int f, int h)
     return sum / (s_ * D_);
 }
 
-/* Changes the k frames with the best scores among those marked `from` to `to`. */
+/* Sets plan[f] to `to` for the k frames with the highest scores among those with plan[f] ==
+ * from. */
 static void slow_pick(uint8_t *plan, int n, const double *score, uint8_t from, uint8_t to, int k)
 {
     for (; k > 0; k--) {
@@ -389,7 +395,7 @@ static void slow_study(struct slow *w, const float *k, const float *v, int n, do
         for (int h = 0; h < H_; h++)
             now[f][h] = slow_mean(k, f, h) + slow_mean(v, f, h);
     for (int f = 0; f < n; f++) {
-        /* index in the previous call, counted from the last frame */
+        /* index, in the previous call, of the frame as far from the last frame as f is now */
         const int before = w->n_prev - (n - f);
         double change = 0, size = 0, delta = 1;
 
@@ -424,7 +430,7 @@ static void slow_study(struct slow *w, const float *k, const float *v, int n, do
                                                : w->plan[f];
 }
 
-/* Draws frames [f0, f1) of x from normals, each head and frame with a scale of its own. */
+/* Fills frames [f0, f1) of x with normal random numbers, scaled by a random factor per frame. */
 static void draw(float *x, int f0, int f1, uint32_t stream)
 {
     kvr_normal(x + f0 * s_ * W_, (size_t)((f1 - f0) * s_ * W_), 11, KVR_RNG_TEST, stream, 0, 0);
@@ -453,8 +459,8 @@ static void run_study(const char *tiers, const char *retention, double important
             struct kvr_policy_ctx ctx = small(true, beta, n);
             uint8_t before[F_];
 
-            /* The newest three frames are redrawn in every call. Older values change a little,
-             * as by requantization, and pruned ones are zero. */
+            /* Every call gets new random values for the newest three frames. Older keys change a
+             * little, as if they were quantized again. Pruned frames are zero. */
             draw(k, n - 3, n, (uint32_t)(n * 8 + call));
             draw(v, n - 3, n, (uint32_t)(n * 8 + call + 1000));
             for (int i = 0; i < (n - 3) * s_ * W_; i++)
@@ -478,8 +484,9 @@ static void run_study(const char *tiers, const char *retention, double important
                 n_moved += before[f] != slow.plan[f];
         }
     }
-    /* Plans change often enough to reveal errors. If 0.25 beta exceeds 1, all frames are recent
-     * and no plan changes. */
+    /* More than 20 frames must have changed tier, or the comparison proves little. If beta > 4, the
+     * fraction of recent frames, 0.25 beta, exceeds 1: all frames are recent and none may change
+     * tier. */
     ck_assert_msg(beta > 4 ? n_moved == 0 : n_moved > 20, "beta %g: %d moved", beta, n_moved);
     close_parts(&p);
 }
@@ -497,7 +504,8 @@ START_TEST(study_is_the_text)
 }
 END_TEST
 
-/* Fills frame f with +-g. With such keys and values the frame's summary is 2g. */
+/* Fills frame f with +-g. If keys and values are filled like this, the frame's pooled magnitude,
+ * mean |k| + mean |v|, is 2g. */
 static void constant(float *x, int f, float g)
 {
     for (int i = 0; i < s_ * W_; i++)
@@ -519,7 +527,7 @@ START_TEST(deltas_by_hand)
         constant(x, f, g[f]);
     ctx.k = ctx.v = x;
     ck_assert_int_eq(kvr_saliency_score(&plain, &ctx, dev, &state, &s), KVR_OK);
-    /* A chunk that is stored twice replaces itself. */
+    /* Scoring the same chunk a second time replaces its scores and adds no frames. */
     for (int pass = 0; pass < 2; pass++) {
         ctx = small(false, 1, 6);
         ctx.new0 = 3 * s_;
@@ -528,14 +536,15 @@ START_TEST(deltas_by_hand)
         ck_assert_int_eq(s.n, 6);
         for (int f = 0; f < 6; f++) {
             ck_assert(s.delta[f] == intended[f]);
-            /* 0.7 d + 0.3 f/5 in float has three roundings of numbers below 2. */
+            /* The score is 0.7 delta + 0.3 f / 5. In float it is rounded three times, at values
+             * below 2. */
             ck_assert(fabs(s.score[f] - (0.7 * intended[f] + 0.06 * f)) <= 3 * 1.2e-7);
         }
     }
     kvr_buf_free(&state.buf);
 
-    /* The study: three frames, then six, compared with the last three frames of the previous
-     * call. */
+    /* The study's rule: the cache grows from three to six frames, and each frame is compared with
+     * the frame three earlier, as it was in the previous call. */
     state = (struct kvr_policy_state){ 0 };
     ctx = small(true, 1, 3);
     ctx.k = ctx.v = x;
@@ -547,7 +556,8 @@ START_TEST(deltas_by_hand)
     static const float study[] = { 1, 1, 1, 2, 0.5f, 1 };
     for (int f = 0; f < 6; f++)
         ck_assert(s.delta[f] == study[f]);
-    /* Frame 5 was zero. The change is divided by at least 1e-6, which gives 4 / 1e-6. */
+    /* Frame 5 was zero and now has the magnitude 4. The divisor is at least 1e-6, so delta is 4 /
+     * 1e-6. */
     constant(x, 5, 2);
     ck_assert_int_eq(kvr_saliency_score(&plain, &ctx, dev, &state, &s), KVR_OK);
     ck_assert(s.delta[0] == 0 && s.delta[4] == 0);
@@ -583,8 +593,8 @@ struct expected {
     int n_recent, n_important, n_rest, n_retained;
 };
 
-/* level [F_] is the rank of the tier that a frame has had so far. A frame cannot return to a
- * higher tier. */
+/* Computes the tiers that FlowCache's paper requires for n frames. level [F_] is the lowest level
+ * that each frame has had (rank_of_byte()); a frame never returns to a higher one. */
 static struct expected expect_tiers(int n, double beta, double important, double retained,
                                     const double *delta, const uint8_t *level)
 {
@@ -615,8 +625,8 @@ static struct expected expect_tiers(int n, double beta, double important, double
     return e;
 }
 
-/* The intended reading, chunk by chunk. Numbers of frames follow the budget, frames never return
- * to a higher tier, and the choice uses the deltas of exact frames. */
+/* Adds frames chunk by chunk and compares the variant that follows FlowCache's paper with
+ * expect_tiers(). Scores come from keys and values before quantization. */
 static void run_intended(double beta, double important, double retained)
 {
     static float k[F_ * s_ * W_], v[F_ * s_ * W_];
@@ -652,8 +662,8 @@ static void run_intended(double beta, double important, double retained)
         }
         ck_assert_int_eq(got[RECENT], e.n_recent);
         ck_assert_int_eq(got[IMPORTANT], e.n_important);
-        /* Rounding may ask for one more frame than was kept before. Dropped frames cannot fill
-         * that place. */
+        /* Rounding may raise the number of retained frames by one from chunk to chunk. Dropped
+         * frames cannot return, so tier OLD may have one frame less than computed. */
         ck_assert_int_le(got[OLD], e.n_retained < e.n_rest ? e.n_retained : e.n_rest);
         ck_assert_int_ge(got[OLD], e.n_retained < e.n_rest ? e.n_retained - 1 : e.n_rest);
     }
@@ -691,7 +701,7 @@ START_TEST(fills)
         uint8_t map[F_ * s_];
         int n = 0;
 
-        /* The last frame has three tokens only. */
+        /* The last frame is incomplete: it has 3 of 5 tokens. */
         ctx.n_active -= 2;
         ctx.n_tok -= fill[i].study ? 0 : 2;
         assign(&p, &ctx, map);
@@ -709,8 +719,8 @@ START_TEST(fills)
 }
 END_TEST
 
-/* With tiers of another policy, the retention computes its own scores and drops frames of tier 0
- * only. */
+/* If the tier policy is not `saliency`, the retention policy computes scores itself. It drops only
+ * frames of tier 0: here, frames older than the newest chunk. */
 START_TEST(retention_alone)
 {
     static float k[F_ * s_ * W_], v[F_ * s_ * W_];
@@ -732,7 +742,7 @@ START_TEST(retention_alone)
             gone += map[f * s_] == KVR_TOKEN_DROPPED;
             ck_assert(f < n - 3 || map[f * s_] == RECENT);
         }
-        /* Half of 0, 3, 6 and 9 frames, rounded half to even: 0, 2, 3 and 4. */
+        /* Of 0, 3, 6 and 9 older frames, half are retained, rounded half to even: 0, 2, 3 and 4. */
         static const int want[] = { 0, 2, 3, 4 };
         ck_assert_int_eq(stay, want[n / 3 - 1]);
         ck_assert_int_eq(gone, n - 3 - stay);
@@ -741,7 +751,8 @@ START_TEST(retention_alone)
 }
 END_TEST
 
-/* If any one allocation fails, a second try gives the map that the first would have given. */
+/* Lets every allocation fail in turn. After a failure the state is unchanged, so the call that
+ * succeeds gives the same map as without failures. */
 START_TEST(failed_memory_changes_nothing)
 {
     static float k[F_ * s_ * W_], v[F_ * s_ * W_];
@@ -792,7 +803,7 @@ START_TEST(threads_change_nothing)
             ctx.k = k;
             ctx.v = v;
             ck_assert_int_eq(kvr_saliency_score(&plain, &ctx, dev, &state, &s), KVR_OK);
-            ctx.k = v; /* so that the study has previous frames to compare with */
+            ctx.k = v; /* a second call; the study's variant compares it with the first */
             ctx.n_active -= 3 * s_;
             ck_assert_int_eq(kvr_saliency_score(&plain, &ctx, dev, &state, &s), KVR_OK);
             if (threads == 1)

@@ -1,13 +1,13 @@
-/* test_trq.c - temporal residual quantization of frame differences: worked examples, published
- * sizes, and equal state in encoder and decoder. */
+/* test_trq.c - temporal residual quantization (TRQ) of frame differences: worked examples,
+ * published sizes, and predictions that encoder and decoder share. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/trq/trq.h"
 #include "methods/method.h"
 #include "tests/suite.h"
 
-/* Frames of one token with 8 channels: values, codes, and decoded values. The last given value
- * repeats to the end of the group. */
+/* Frames of one token with 8 channels, one group: input x, code bytes, and decoded values. x lists
+ * `given` values per frame; the last one fills the other channels. */
 static const struct {
     int frames, given;
     float x[2][4];
@@ -25,8 +25,8 @@ static const struct {
       { { 0xb5, 0x8e }, { 0x9c } },
       { { 1.140625f, -.5703125f, .28515625f, 2 },
         { 1.140625f, -.7734375f, .48828125f, 1.59375f } } },
-    /* The anchor frame is 0, so the second frame is coded as it is. Its values have one sign and
-     * the last one saturates, or they are constant. */
+    /* The anchor frame decodes to 0, so the residual of frame 1 is frame 1. First example: all
+     * residuals are positive, and 3 saturates at 2. Second example: all are -2. */
     { 2,
       4,
       { { 0 }, { 1, 1.5f, 2, 3 } },
@@ -55,7 +55,7 @@ START_TEST(worked_examples)
     if (s.n_tok == 2)
         ck_assert_uint_eq(codes[4], examples[_i].byte[1][0]);
     for (int i = 0; i < 8 * s.n_tok; i++)
-        /* The expected products are exact, but decoding rounds to BF16. */
+        /* The expected values are exact; the decoder rounds to BF16, hence the tolerance 2^-8. */
         if (i % 8 < given) {
             const float want = examples[_i].back[i / 8][i % 8];
 
@@ -89,9 +89,9 @@ END_TEST
 enum { S = 6, F = 5, H = 2, D = 32, W = H * D };
 static const struct kvr_block_shape shape = { S * F - 2, H, D };
 
-/* The codes and decoded values of frame t follow, bit for bit, from frame t and the decoder's
- * frame t - 1. The last frame is incomplete. */
-START_TEST(the_decoder_has_what_was_predicted_from)
+/* The prediction of frame t is the decoder's frame t - 1. This test quantizes the residuals itself
+ * and expects the same decoded values, bit for bit. The last frame is incomplete. */
+START_TEST(predictions_are_the_decoders_frames)
 {
     static const struct kvr_place place = { .frame_tokens = S };
     const enum fill fill = (enum fill)(_i % N_FILLS);
@@ -133,7 +133,7 @@ START_TEST(the_decoder_has_what_was_predicted_from)
                               fill_names[fill], (int)t, (double)y[t * W + at + i], (double)want);
             }
         }
-    /* Decoding one token of one head gives the same values as decoding the whole block. */
+    /* Decoding one token of one head must give the same values as decoding the whole block. */
     for (int64_t t = 1; t < shape.n_tok; t += 7) {
         float part[D];
 
@@ -196,9 +196,9 @@ START_TEST(impossible_settings_are_refused)
 }
 END_TEST
 
-/* With share=0 no head gets 4 bits, and `trq_heads` equals `trq(bits=2)`. With share=1 all do,
- * and it equals `trq(bits=4)`. */
-START_TEST(heads_alike_are_trq)
+/* With share=0 all heads get 2 bits, so `trq_heads` must decode like `trq(bits=2)`. With share=1
+ * all heads get 4 bits, so it must decode like `trq(bits=4)`. */
+START_TEST(equal_heads_decode_like_trq)
 {
     static const char *const text[][2] = {
         { "trq_heads(share=0,group=16)", "trq(bits=2,group=16)" },
@@ -228,9 +228,9 @@ START_TEST(heads_alike_are_trq)
 }
 END_TEST
 
-/* The head whose frames differ more gets 4 bits, the other one 2. Each decodes like `trq` with
- * that many bits. */
-START_TEST(the_head_that_changes_is_fine)
+/* With share=0.5 the head whose frames differ more gets 4 bits and the other head gets 2. Each head
+ * must decode as with `trq` at that number of bits. */
+START_TEST(the_changing_head_gets_4_bits)
 {
     static const char *const text[] = { "trq_heads(share=0.5,group=16)", "trq(bits=2,group=16)",
                                         "trq(bits=4,group=16)" };
@@ -263,9 +263,9 @@ START_TEST(the_head_that_changes_is_fine)
 }
 END_TEST
 
-/* 24 frames of 12 heads take 3.731 bits per element if 8 heads get 4 bits. Each head adds one
- * byte. */
-START_TEST(fine_heads_cost_what_is_published)
+/* 24 frames of 12 heads take 3.731 bits per element if 8 heads get 4 bits. The block also stores
+ * one byte per head, which this rate excludes. */
+START_TEST(four_bit_heads_have_the_published_size)
 {
     const struct kvr_block_shape s = { 24 * 1560, 12, 128 };
     struct kvr_codec *c = open_codec("trq_heads(unit=1560)", KVR_K, false, KVR_COMPUTE_F32);
@@ -285,12 +285,12 @@ int main(void)
 
     tcase_add_loop_test(tc, worked_examples, 0, (int)(sizeof examples / sizeof *examples));
     tcase_add_loop_test(tc, sizes_are_the_published, 0, 2);
-    tcase_add_loop_test(tc, the_decoder_has_what_was_predicted_from, 0, 2 * N_FILLS);
+    tcase_add_loop_test(tc, predictions_are_the_decoders_frames, 0, 2 * N_FILLS);
     tcase_add_test(tc, still_frames_cost_nothing);
     tcase_add_test(tc, impossible_settings_are_refused);
-    tcase_add_loop_test(tc, heads_alike_are_trq, 0, 2);
-    tcase_add_test(tc, the_head_that_changes_is_fine);
-    tcase_add_test(tc, fine_heads_cost_what_is_published);
+    tcase_add_loop_test(tc, equal_heads_decode_like_trq, 0, 2);
+    tcase_add_test(tc, the_changing_head_gets_4_bits);
+    tcase_add_test(tc, four_bit_heads_have_the_published_size);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -31,13 +31,13 @@ static void rotate(float *x, int head_dim, const struct kvr_place *place)
     }
 }
 
-/* Two rotations round to FP32 by 3e-7 of a pair's length, which is at most 6. */
+/* Error of two rotations in FP32: 3e-7 of a channel pair's length, which is at most 6 here. */
 static const float turned_twice = 2e-6f;
 
-/* The codes hold keys as they were before the model's rotation, and decoding restores the
- * rotated keys. Positions are a run from token 0, a run far into the video, a run that starts
- * within a frame, and a token list. */
-START_TEST(the_models_turns_are_undone)
+/* The codes hold keys as they were before the model's rotation, and decoding restores the rotated
+ * keys. The tokens are consecutive from token 0, from frame 1000, from the middle of a frame (token
+ * 7), or listed with gaps. */
+START_TEST(the_models_rotation_is_undone)
 {
     static const int widths[] = { 10, 16, 64, 128 };
     int32_t list[T];
@@ -63,7 +63,7 @@ START_TEST(the_models_turns_are_undone)
         ck_assert_msg(fabsf(t.back[i] - x[i]) <= turned_twice, "%g reads %g", (double)x[i],
                       (double)t.back[i]);
     }
-    /* Decodes one token of one head. */
+    /* Decoding one token of one head must give the same values as decoding the whole block. */
     for (int64_t i = 0; i < T; i += 3) {
         float part[128];
 
@@ -77,7 +77,7 @@ START_TEST(the_models_turns_are_undone)
 }
 END_TEST
 
-START_TEST(an_unknown_place_is_left_alone)
+START_TEST(unknown_positions_are_not_rotated)
 {
     const struct kvr_block_shape s = { T, H, 64 };
     float *x = floats(elements(&s));
@@ -156,7 +156,7 @@ START_TEST(rows_that_do_not_divide_a_frame)
 }
 END_TEST
 
-START_TEST(what_cannot_be_turned_is_refused)
+START_TEST(values_and_wide_heads_are_refused)
 {
     struct kvr_codec *k = open_codec("unrope | sym", KVR_K, false, KVR_COMPUTE_F32);
     struct kvr_codec *v = open_codec("unrope | sym", KVR_V, false, KVR_COMPUTE_F32);
@@ -166,12 +166,12 @@ START_TEST(what_cannot_be_turned_is_refused)
     ck_assert_int_eq(kvr_codec_check(k, 2, 258), KVR_EUNSUPPORTED);
     ck_assert_int_eq(kvr_codec_check(v, 2, 64), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "values have no rotary embedding"));
-    /* The grid's error is rotated with the key, so the stage must not report the grid's own
-     * noise model. */
+    /* Decoding rotates the quantizer's error together with the key, so the quantizer's noise model
+     * does not apply. The stage must report KVR_NOISE_MEASURED. */
     kvr_codec_noise(&(struct kvr_packed){ .codec = k, .shape = { 0, 1, 1 } }, &noise);
     ck_assert_int_eq(noise.kind, KVR_NOISE_MEASURED);
     kvr_codec_close(&k);
-    /* The same holds where one channel of a pair may be stored exactly and the other not. */
+    /* It must report KVR_NOISE_MEASURED also if one channel of a pair may be an exact outlier. */
     k = open_codec("unrope | outliers | asym(axis=channels,group=32)", KVR_K, false,
                    KVR_COMPUTE_F32);
     kvr_codec_noise(&(struct kvr_packed){ .codec = k, .shape = { 0, 1, 1 } }, &noise);
@@ -181,9 +181,10 @@ START_TEST(what_cannot_be_turned_is_refused)
 }
 END_TEST
 
-/* If the channels of a pair share a scale, taylor's sum_c q_c^2 s_c^2 is the same for a query as
- * for the query rotated back to the key's position. Each product rounds by 2^-24. */
-START_TEST(lengths_of_pairs_do_not_turn)
+/* The correction `taylor` sums q_c^2 s_c^2 over the channels c of a query q with key scales s. If
+ * the two channels of a RoPE pair share a scale, the sum does not change when the query is rotated
+ * back to the key's position. Each product rounds by 2^-24. */
+START_TEST(sums_of_pairs_are_rotation_invariant)
 {
     static const char *const text[] = { "unrope(row=4) | ints(bits=2,group=16,zero=f16)",
                                         "unrope(row=4) | asym(bits=2,axis=channels,group=32)" };
@@ -224,13 +225,13 @@ int main(void)
     Suite *s = suite_create("unrope");
     TCase *tc = tcase_create("unrope");
 
-    tcase_add_loop_test(tc, the_models_turns_are_undone, 0, 16);
-    tcase_add_test(tc, an_unknown_place_is_left_alone);
+    tcase_add_loop_test(tc, the_models_rotation_is_undone, 0, 16);
+    tcase_add_test(tc, unknown_positions_are_not_rotated);
     tcase_add_test(tc, steady_channels_stay_steady);
     tcase_add_test(tc, angles_are_the_librarys);
     tcase_add_loop_test(tc, rows_that_do_not_divide_a_frame, 0, 2);
-    tcase_add_test(tc, what_cannot_be_turned_is_refused);
-    tcase_add_loop_test(tc, lengths_of_pairs_do_not_turn, 0, 2);
+    tcase_add_test(tc, values_and_wide_heads_are_refused);
+    tcase_add_loop_test(tc, sums_of_pairs_are_rotation_invariant, 0, 2);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,5 +1,5 @@
-/* test_vidkv.c - VidKV's two codecs: constants, defects of the shipped readings, published sizes,
- * and keys against a slow reference. */
+/* test_vidkv.c - VidKV's two codecs: groups of equal values, the variants of VidKV's own
+ * code, published sizes, and decoded keys compared with a slow reference implementation. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"
@@ -20,8 +20,8 @@ static void through(const char *text, const struct kvr_block_shape *s, const flo
     free(work);
 }
 
-/* A group of equal values decodes to that value. With scaled=false, as VidKV ships it, it
- * decodes to the value's sign. */
+/* A group of equal values decodes to that value. With scaled=false, which reproduces VidKV's own
+ * code, it decodes to -1, 0 or 1, the value's sign. */
 START_TEST(a_constant_is_exact)
 {
     static const float value[] = { 3.5f, -.25f, 0 };
@@ -39,7 +39,8 @@ START_TEST(a_constant_is_exact)
 }
 END_TEST
 
-/* Ternary values against their definition. */
+/* Compares decoded values with the definition: -scale, 0 or scale, where scale is the mean
+ * magnitude of 16 tokens of a channel. */
 START_TEST(values_by_the_slow_model)
 {
     const struct kvr_block_shape s = { 45, 2, 16 };
@@ -73,8 +74,9 @@ static double half(double x)
     return (double)kvr_f16_to_f32(kvr_f32_to_f16((float)x));
 }
 
-/* The 8 of 16 channels with the narrow range are coded as signs. The reference computes in
- * double precision, so FP16 roundings may differ. The tolerance is 2^-10 of the largest value. */
+/* The 8 of 16 channels with the narrower value range are coded as signs of their Fourier transform.
+ * The reference computes in double precision, so FP16 roundings may differ. The tolerance is 2^-10
+ * of the largest value. */
 START_TEST(keys_by_the_slow_model)
 {
     enum { T = 32, D = 16, E = 8 };
@@ -85,7 +87,7 @@ START_TEST(keys_by_the_slow_model)
 
     fill_block(x, &s, FILL_NORMAL, 5);
     for (int i = 0; i < T * D; i++)
-        x[i] *= i % 2 ? 8 : 1; /* even channels have the narrow range */
+        x[i] *= i % 2 ? 8 : 1; /* even channels have the narrower range */
     through(balanced ? "vidkv" : "vidkv(balanced=false)", &s, x, y);
     for (int t = 0; t < T; t++)
         for (int f = 0; f < E; f++) {
@@ -101,8 +103,8 @@ START_TEST(keys_by_the_slow_model)
 
             for (int f = 0; f < E; f++)
                 for (int part = 0; part < 2; part++) {
-                    /* The imaginary parts at frequencies 0 and E / 2 are 0 and decode to 0,
-                     * whereas sin() is not exactly 0 there. */
+                    /* At frequencies 0 and E / 2 the transform has no imaginary part. The reference
+                     * skips it, because sin() is not exactly 0 there. */
                     const double w = part ? -sin(2 * M_PI * f * j / E) : cos(2 * M_PI * f * j / E);
                     double mean = 0;
 
@@ -129,8 +131,8 @@ START_TEST(keys_by_the_slow_model)
 }
 END_TEST
 
-/* 3.5 and 3 bits per element, or 1.142 GiB for 21 frames. D bits per block mark the channels
- * with a narrow range. */
+/* Keys take 3.5 bits per element and values 3; for 21 frames and 30 layers that is 1.142 GiB. A
+ * block of keys also has D = 128 bits that mark the channels with a narrow range. */
 START_TEST(sizes_are_the_published)
 {
     const struct kvr_block_shape s = { 32768, 12, 128 }, frames = { 21 * 1560, 12, 128 };

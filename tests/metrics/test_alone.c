@@ -1,6 +1,6 @@
-/* test_alone.c - metrics that need no reference video, compared with numpy (float64); their edge
- * cases; every metric on hostile sizes. The videos are `b` of the pairs in cases.h, in chunks of 2
- * frames.
+/* test_alone.c - metrics that need no reference video: compared with numpy (float64), and in edge
+ * cases. Also runs every metric on very small and odd video sizes. The measured videos are the
+ * arrays `b` of cases.h, in chunks of 2 frames.
  *
  *     temporal_flicker:  mean(1 - mean(abs(diff(b, axis=0)), (1, 2, 3)) / 255)
  *     linear_smoothness: mean(1 - mean(abs(b[1:-1] - (b[:-2] + b[2:]) / 2), (1, 2, 3)) / 255)
@@ -46,8 +46,8 @@ static const struct recorded {
 };
 enum { N_RECORDED = sizeof recorded / sizeof recorded[0] };
 
-/* The sums are exact integers. What follows them is a few roundings of numbers up to 5e4;
- * colour_drift also subtracts means near 128. */
+/* The sums over bytes are exact integers. The arithmetic after them rounds a few times, at values
+ * up to 5e4; colour_drift also subtracts means near 128. */
 static double tolerance(double value)
 {
     return 1e-13 * fabs(value) + 1e-12;
@@ -81,7 +81,7 @@ START_TEST(recorded_values)
 }
 END_TEST
 
-START_TEST(the_reference_takes_no_part)
+START_TEST(the_reference_has_no_effect)
 {
     for (int i = 0; kvr_metrics[i]; i++) {
         struct pair p = make_pair(CASE_NOISE, 4, 32, 32), q = p;
@@ -109,8 +109,9 @@ START_TEST(a_jump_at_every_border)
     for (int i = 0; i < 6; i++)
         memset(p.b + i * 4 * 5 * 3, i / 2 * 50, 4 * 5 * 3);
     v = measure("chunk_discontinuity", &p, 2);
-    /* value: two of five differences are d, so the mean at borders over the mean is d / (2 d / 5).
-     * extra: NaN, because the differences inside chunks are 0. */
+    /* Two of the five frame differences are d, the other three are 0. `value` is the mean of the
+     * two largest over the mean of all, d / (2 d / 5). `extra` divides by the mean inside chunks,
+     * which is 0, so `extra` is NaN. */
     ck_assert_msg(fabs(v.value - 2.5) <= 1e-15 && isnan(v.extra), "%g %g", v.value, v.extra);
     kvr_metric_value_free(&v);
     v = measure("colour_drift", &p, 2);
@@ -124,7 +125,7 @@ START_TEST(a_jump_at_every_border)
 }
 END_TEST
 
-START_TEST(what_cannot_be_had_has_a_reason)
+START_TEST(missing_values_have_a_reason)
 {
     struct pair one = make_pair(CASE_SMOOTH, 1, 8, 8), two = make_pair(CASE_SMOOTH, 2, 8, 8);
     struct pair still = make_pair(CASE_FLAT, 4, 8, 8);
@@ -155,9 +156,9 @@ START_TEST(what_cannot_be_had_has_a_reason)
 }
 END_TEST
 
-/* No size causes a crash, and no metric returns a number without a frame to compute it from.
- * Sanitizers detect bad reads. */
-START_TEST(hostile_sizes)
+/* No video size may crash a metric. A metric or a derived value is finite, or `missing` states why
+ * there is none. Sanitizers detect reads out of bounds. */
+START_TEST(extreme_sizes)
 {
     static const int sizes[][3] = { { 1, 1, 1 },   { 2, 1, 1 },  { 3, 1, 1 }, { 1, 3, 2 },
                                     { 2, 2, 3 },   { 3, 3, 3 },  { 1, 7, 8 }, { 2, 9, 1 },
@@ -216,10 +217,10 @@ int main(void)
     TCase *tc = tcase_create("alone");
 
     tcase_add_loop_test(tc, recorded_values, 0, N_RECORDED);
-    tcase_add_test(tc, the_reference_takes_no_part);
+    tcase_add_test(tc, the_reference_has_no_effect);
     tcase_add_test(tc, a_jump_at_every_border);
-    tcase_add_test(tc, what_cannot_be_had_has_a_reason);
-    tcase_add_test(tc, hostile_sizes);
+    tcase_add_test(tc, missing_values_have_a_reason);
+    tcase_add_test(tc, extreme_sizes);
     tcase_add_test(tc, same_bytes_for_any_thread_count);
     suite_add_tcase(s, tc);
     return run_suite(s);

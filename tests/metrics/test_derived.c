@@ -41,7 +41,7 @@ static void derive(const char *name, const struct pair *p, int chunk, int step,
 
 static void close_to(double got, double want)
 {
-    /* The bound covers the rounding of a power, a mean and a logarithm of numbers below 100. */
+    /* 1e-12 covers the rounding of a power, a mean and a logarithm of numbers below 100. */
     ck_assert_msg(fabs(got - want) <= 1e-12 * (1.0 + fabs(want)), "%.15g, not %.15g", got, want);
 }
 
@@ -80,9 +80,9 @@ START_TEST(psnr_is_pooled_as_squared_errors)
 }
 END_TEST
 
-/* After given frames the first chunk already reads the cache. Drift against the truth is therefore
- * counted from that chunk, even if it equals the truth. The series equals that of the metric
- * against the baseline. */
+/* In a rollout after given frames, even the first generated chunk attends to the cache. Drift
+ * against the truth is therefore measured from chunk 0, even if chunk 0 equals the truth. The
+ * series of psnr_truth.drift equals that of psnr.drift. */
 START_TEST(against_the_truth_from_the_first_chunk)
 {
     struct pair p = late_harm();
@@ -103,9 +103,9 @@ START_TEST(against_the_truth_from_the_first_chunk)
 }
 END_TEST
 
-/* Every metric that compares with the baseline has a twin with the same properties that compares
- * with the truth. Other metrics have none. */
-START_TEST(every_comparison_has_a_truth)
+/* Every metric that compares with the baseline has a counterpart with the same properties that
+ * compares with the truth. Metrics without a reference have no counterpart. */
+START_TEST(every_comparison_has_a_truth_metric)
 {
     int n = 0;
 
@@ -127,12 +127,12 @@ START_TEST(every_comparison_has_a_truth)
 }
 END_TEST
 
-START_TEST(means_of_what_has_a_value)
+START_TEST(frames_without_a_value_are_skipped)
 {
     struct pair p = late_harm();
     struct kvr_derived d[KVR_N_DERIVED];
 
-    /* |difference| to the previous frame: none, 0, 0, 0, 2, 0, 2, 0. */
+    /* Frames 1 to 7 differ from the previous frame by 0, 0, 0, 2, 0, 2 and 0. */
     derive("temporal_flicker", &p, 2, 5, d);
     close_to(d[0].series[0], 1.0); /* frame 1 alone */
     close_to(d[0].series[2], 1.0 - 1.0 / 255);
@@ -152,7 +152,7 @@ START_TEST(means_of_what_has_a_value)
 }
 END_TEST
 
-START_TEST(a_count_stays_a_count)
+START_TEST(counts_are_summed)
 {
     struct pair p = late_harm();
     struct kvr_derived d[KVR_N_DERIVED];
@@ -168,7 +168,7 @@ START_TEST(a_count_stays_a_count)
 }
 END_TEST
 
-START_TEST(worse_is_the_other_end_where_less_is_better)
+START_TEST(the_worst_is_the_largest_where_less_is_better)
 {
     struct pair p = late_harm();
     struct kvr_derived d[KVR_N_DERIVED];
@@ -179,7 +179,7 @@ START_TEST(worse_is_the_other_end_where_less_is_better)
     close_to(d[KVR_WORST].value, 4 * sqrt(3));
     close_to(d[KVR_WORST].extra, 6);
     close_to(d[0].value, 2 * sqrt(3)); /* drift is chunk 3 minus chunk 2 */
-    /* where less is better, a harmonic mean would favour the good frames */
+    /* no harmonic mean is derived where less is better: it would give good frames more weight */
     ck_assert_str_eq(d[KVR_HARMONIC].name, "");
     kvr_derived_free(d);
     free_pair(&p);
@@ -229,7 +229,7 @@ START_TEST(a_short_first_chunk)
                      KVR_OK);
     ck_assert_str_eq(d[0].name, "chunk_discontinuity.drift");
     ck_assert(isnan(d[0].series[0])); /* frame 0 has no difference to a previous frame */
-    ck_assert_str_eq(d[1].name, "");  /* the ratio of a prefix is not a mean of per-frame values */
+    ck_assert_str_eq(d[1].name, "");  /* no prefix value: a ratio is no mean of frames */
     ck_assert_str_eq(d[2].name, "");
     kvr_derived_free(d);
     kvr_metric_value_free(&v);
@@ -293,10 +293,10 @@ int main(void)
 
     tcase_add_test(tc, psnr_is_pooled_as_squared_errors);
     tcase_add_test(tc, against_the_truth_from_the_first_chunk);
-    tcase_add_test(tc, every_comparison_has_a_truth);
-    tcase_add_test(tc, means_of_what_has_a_value);
-    tcase_add_test(tc, a_count_stays_a_count);
-    tcase_add_test(tc, worse_is_the_other_end_where_less_is_better);
+    tcase_add_test(tc, every_comparison_has_a_truth_metric);
+    tcase_add_test(tc, frames_without_a_value_are_skipped);
+    tcase_add_test(tc, counts_are_summed);
+    tcase_add_test(tc, the_worst_is_the_largest_where_less_is_better);
     tcase_add_test(tc, the_baseline_drifts_from_its_second_chunk);
     tcase_add_test(tc, a_short_first_chunk);
     tcase_add_test(tc, a_harmonic_mean_has_its_limit);

@@ -1,5 +1,6 @@
-/* test_gauss.c - SSIM under a Gaussian window, over scales, and as FFmpeg computes it, against
- * recorded values. The videos are those of cases.h; luma y = (299 r + 587 g + 114 b + 500) // 1000.
+/* test_gauss.c - SSIM with a Gaussian window, over five scales, and as FFmpeg computes it, compared
+ * with recorded values. The videos are those of cases.h, and luma is
+ * y = (299 r + 587 g + 114 b + 500) // 1000.
  *
  *     ssim_gauss:  mean over frames of scikit-image 0.26.0's structural_similarity(y0, y1,
  *                  gaussian_weights=True, sigma=1.5, use_sample_covariance=False,
@@ -114,8 +115,9 @@ START_TEST(extremes_stay_in_range)
     memset(p.a, 0, m);
     memset(p.b, 255, m);
     v = measure(names[_i], &p);
-    /* Only the means differ: SSIM is C1 / (255^2 + C1) = 1e-4. MS-SSIM has this factor in one of
-     * five scales. FFmpeg's C1 is 64 times smaller. */
+    /* Only the means differ, so SSIM is its luminance term, C1 / (255^2 + C1) = 1e-4. ms_ssim has
+     * this term at the coarsest of its five scales only, with the exponent 0.1333. FFmpeg's C1 is
+     * 64 times smaller, so ssim_ffmpeg is, too. */
     ck_assert_msg(fabs(v.value - black_on_white[_i]) <= 1e-8, "%s: %.17g", names[_i], v.value);
     kvr_metric_value_free(&v);
     for (size_t i = 0; i < m; i++) { /* a checkerboard and its negative */

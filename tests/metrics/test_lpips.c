@@ -86,8 +86,8 @@ enum { N_RECORDED = sizeof recorded / sizeof recorded[0] };
 
 /* Sums of up to 3456 products in float have an error of about sqrt(3456) 2^-24 = 4e-6 of an
  * activation. The distance is the square of differences nearly as large as the activations, so its
- * relative error is near 1e-5. In `faint` the differences are only 1e-4 of the activations
- * (distance 1e-8). The same error is then 4e-2 of a difference, and the absolute bound decides. */
+ * relative error is near 1e-5. In CASE_FAINT the differences are only 1e-4 of the activations.
+ * Their relative error is then 4e-2, and only the absolute tolerance of 1e-8 is wide enough. */
 static double tolerance(double value)
 {
     return 1e-5 * value + 1e-8;
@@ -131,7 +131,7 @@ START_TEST(zero_for_the_same_and_symmetric)
 END_TEST
 
 /* 31 pixels is the smallest side that leaves a pixel after the two max poolings; 30 leaves none. */
-START_TEST(hostile_sizes)
+START_TEST(extreme_sizes)
 {
     static const int size[] = { 1, 30, 31 };
 
@@ -159,7 +159,7 @@ START_TEST(without_weights_missing)
 }
 END_TEST
 
-START_TEST(a_tensor_short_is_an_error)
+START_TEST(a_missing_tensor_is_an_error)
 {
     struct pair p = make_pair(CASE_SMOOTH, 1, 64, 64);
     struct kvr_metric_value v;
@@ -208,9 +208,9 @@ int main(void)
     tcase_add_unchecked_fixture(tc, make_weights, NULL);
     tcase_add_loop_test(tc, recorded_values, 0, N_RECORDED);
     tcase_add_test(tc, zero_for_the_same_and_symmetric);
-    tcase_add_test(tc, hostile_sizes);
+    tcase_add_test(tc, extreme_sizes);
     tcase_add_test(tc, without_weights_missing);
-    tcase_add_test(tc, a_tensor_short_is_an_error);
+    tcase_add_test(tc, a_missing_tensor_is_an_error);
     tcase_add_test(tc, same_bytes_for_any_thread_count);
     suite_add_tcase(s, tc);
     srunner_set_fork_status(sr, CK_NOFORK); /* a forked child would lose OpenMP's threads */

@@ -1,9 +1,9 @@
-/* test_prompt_score.c - the prompt-recognition network in C gives the values of the trained one,
- * and distinguishes videos.
+/* test_prompt_score.c - the prompt-recognition network in C gives the same values as in PyTorch,
+ * and a wrong word in the prompt lowers the score.
  *
  * The clips are those of models/nano/truth.safetensors, on which the network was not trained. The
  * recorded values are PyTorch's (models/nano/probe.py). For each window of frames, five classifier
- * heads give the probability of their words in the prompt, and the value is the mean. */
+ * heads give the probabilities of five words of the prompt. The score is their mean. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ START_TEST(as_trained)
 
     measure(c, c->prompt, 42, &v);
     ck_assert_str_eq(v.missing, "");
-    /* Sums of up to 1152 products in float, added in another order than PyTorch's. */
+    /* Sums of up to 1152 products in float are added in another order than PyTorch's. */
     ck_assert_msg(fabs(v.value - c->value) <= 1e-5, "%.9g, recorded %.9g", v.value, c->value);
     ck_assert_msg(fabs(v.series[6] - c->first) <= 1e-5, "%.9g, recorded %.9g", v.series[6],
                   c->first);
@@ -92,9 +92,9 @@ START_TEST(another_word_is_seen)
 }
 END_TEST
 
-/* If the motion word changes within a window of frames, the score leaves it out; after that window
- * it counts again. */
-START_TEST(acts)
+/* The prompt's motion changes at chunk 7. Windows of frames that contain both motions are scored
+ * without the motion word; later windows are scored with the new one. */
+START_TEST(the_motion_may_change)
 {
     struct kvr_metric_value v;
 
@@ -103,13 +103,13 @@ START_TEST(acts)
             "orbits",
             42, &v);
     ck_assert(v.series[3 * 6] > 0.99);                           /* still bounces */
-    ck_assert(v.series[3 * 7] > 0.99 && v.series[3 * 8] > 0.99); /* four words of four */
-    ck_assert(fabs(v.series[3 * 9] - 0.8) < 0.05);               /* it does not orbit */
+    ck_assert(v.series[3 * 7] > 0.99 && v.series[3 * 8] > 0.99); /* no motion word */
+    ck_assert(fabs(v.series[3 * 9] - 0.8) < 0.05);               /* the clip does not orbit */
     kvr_metric_value_free(&v);
 }
 END_TEST
 
-START_TEST(what_cannot_be_read)
+START_TEST(missing_scores_have_a_reason)
 {
     struct kvr_metric_value v;
 
@@ -136,8 +136,8 @@ int main(void)
     tcase_add_checked_fixture(tc, open_all, close_all);
     tcase_add_loop_test(tc, as_trained, 0, N_CLIPS);
     tcase_add_loop_test(tc, another_word_is_seen, 0, N_CLIPS);
-    tcase_add_test(tc, acts);
-    tcase_add_test(tc, what_cannot_be_read);
+    tcase_add_test(tc, the_motion_may_change);
+    tcase_add_test(tc, missing_scores_have_a_reason);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

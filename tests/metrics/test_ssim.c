@@ -1,5 +1,4 @@
-/* test_ssim.c - SSIM compared with recorded values of scikit-image, its edge cases, its
- * symmetry. */
+/* test_ssim.c - SSIM compared with recorded values of scikit-image; its edge cases and symmetry. */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -56,7 +55,7 @@ START_TEST(one_damaged_byte_is_seen)
 }
 END_TEST
 
-/* The largest sums that the integers must hold are (49 * 255)^2 and twice that. */
+/* The integer sums of a 7x7 window must hold up to (49 * 255)^2 and twice that number. */
 START_TEST(extremes_do_not_overflow)
 {
     size_t m = 8 * 8 * 3;

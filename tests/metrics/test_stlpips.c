@@ -1,5 +1,6 @@
 /* test_stlpips.c - compares ST-LPIPS with its definition in numpy (float64) on generated weights.
- * If the authors' weights are present (make metric-stlpips), also with the authors' package.
+ * If the authors' weights are present (make metric-stlpips), it also compares with the authors'
+ * package.
  *
  *     layer i:  weight = (mix(n, 2 i + 1) - 0.5) * s[i]    s = 0.2, 0.1, 0.1, 0.07, 0.08
  *               bias   = (mix(n, 2 i + 2) - 0.5) * 0.1     head = mix(n, 20 + i)
@@ -85,8 +86,8 @@ static const struct recorded {
 enum { N_RECORDED = sizeof recorded / sizeof recorded[0] };
 
 /* As in test_lpips.c, sums of up to 3456 products in float have an error of about 4e-6 of an
- * activation. The distance is the square of differences nearly as large as the activations; in
- * `smooth` they are 1/40 of them. */
+ * activation. The distance is the square of differences nearly as large as the activations. In
+ * CASE_SMOOTH the differences are 1/40 of the activations. */
 static double tolerance(double value)
 {
     return 2e-5 * value + 1e-8;
@@ -109,8 +110,9 @@ START_TEST(recorded_values)
 }
 END_TEST
 
-/* Values of stlpips_pytorch 0.0.2 in float64. Leaving out the input scaling, or swapping R and B,
- * changes one of them by as little as 0.1 %. */
+/* Values of stlpips_pytorch 0.0.2 in float64 for the four pairs of the fixture. Without the input
+ * scaling, or with R and B swapped, some of them change by only 0.1 %, so the tolerance must be
+ * smaller. */
 static const double published[] = { 0.00829820332331, 0.0104423821716, 0.020074488425,
                                     0.360338305228 };
 
@@ -161,7 +163,7 @@ START_TEST(zero_for_the_same_and_symmetric)
 END_TEST
 
 /* 21 is the smallest side for which the last blur has a pixel to mirror. */
-START_TEST(hostile_sizes)
+START_TEST(extreme_sizes)
 {
     static const int size[] = { 1, 20, 21 };
 
@@ -210,7 +212,7 @@ int main(void)
     tcase_add_loop_test(tc, recorded_values, 0, N_RECORDED);
     tcase_add_test(tc, the_authors_weights);
     tcase_add_test(tc, zero_for_the_same_and_symmetric);
-    tcase_add_test(tc, hostile_sizes);
+    tcase_add_test(tc, extreme_sizes);
     tcase_add_test(tc, weights_that_are_not_there_or_wrong);
     suite_add_tcase(s, tc);
     rc = run_suite(s);

@@ -1,5 +1,6 @@
-/* test_variants.c - every variant of the metric kernels gives the bits of the portable one. Inputs
- * have sizes that are no multiple of a vector, extreme values and NaN. */
+/* test_variants.c - every variant of the metric kernels gives the same results, bit for bit, as the
+ * portable variant. Inputs include extreme values, NaN, and sizes that are no multiple of a
+ * vector's length. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 static uint8_t a[3 * MOST], b[3 * MOST], c[3 * MOST];
 
-/* fill 0: noise; 1: 0 against 255, the largest differences; 2: equal videos. */
+/* fill 0: a and b are noise; 1: a is 0 and b is 255, the largest difference; 2: b equals a. */
 static void fill_bytes(int fill)
 {
     uint32_t s = 5;
@@ -29,8 +30,8 @@ static void fill_bytes(int fill)
     }
 }
 
-/* Runs `results` under the portable variant and under every other variant of this CPU. Each must
- * write the same n bytes. */
+/* Calls results() with the portable kernels, then with every other variant that this CPU supports.
+ * Each call must write the same n bytes. */
 static void same_everywhere(void (*results)(size_t size, void *out), size_t size, size_t n)
 {
     uint8_t *want = malloc(n), *have = malloc(n);
@@ -72,7 +73,7 @@ static void lumas(size_t n, void *out)
     kvr_metric_kernels()->luma(out, a, n);
 }
 
-/* The largest n is a row of the widest frames. The second call adds to the sums of the first. */
+/* Calls the kernel twice; the second call adds to the sums of the first. */
 static void laplacians(size_t n, void *out)
 {
     int64_t *sums = out;
@@ -106,7 +107,7 @@ START_TEST(sums_of_bytes)
 END_TEST
 
 /* The kernel divides by 1000 with a multiplication; all 2^24 colours must give the exact luma. */
-START_TEST(luma_of_every_sum)
+START_TEST(luma_of_every_colour)
 {
     uint8_t rgb[3 * 256], y[256];
     int wrong = 0;
@@ -123,7 +124,8 @@ START_TEST(luma_of_every_sum)
 }
 END_TEST
 
-/* One row of the SSIM map, from column sums to which 8 rows were added and 1 subtracted. */
+/* Writes one row of the SSIM map. The column sums are those of 8 rows without the first one, as
+ * after the window has moved down by one row. */
 static void uniform_map(size_t n, void *out)
 {
     const struct kvr_metric_kernels *k = kvr_metric_kernels();
@@ -240,7 +242,7 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, sums_of_bytes, 0, 3 * N_SIZES);
-    tcase_add_test(tc, luma_of_every_sum);
+    tcase_add_test(tc, luma_of_every_colour);
     tcase_add_loop_test(tc, maps_of_doubles, 0, 3 * N_SIZES);
     tcase_add_loop_test(tc, metrics_are_the_same, 0, 3);
     suite_add_tcase(s, tc);

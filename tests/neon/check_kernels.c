@@ -1,11 +1,10 @@
 /* check_kernels.c - the kernel checks of tests/bench/test_kernel_cases.c without a test framework
- * and libraries. A build for another CPU architecture is one static program, which runs in an
- * emulator.
+ * or other libraries, so that a static build for another CPU architecture can run in an emulator.
  *
  *     qemu-aarch64 -cpu max build-neon/check_kernels neon
  *
- * With the name of a variant, only that variant is checked, and the program fails if this CPU lacks
- * it. */
+ * If the argument names a variant, only that variant is checked. The program fails if the CPU does
+ * not support it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -118,7 +118,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* 5000 ranges of 900 values each are refused before they take gigabytes. */
+/* 5000 ranges of 900 values each are refused before the planner allocates gigabytes for them. */
 START_TEST(too_many_ranges)
 {
     char *text = NULL;
@@ -200,7 +200,7 @@ START_TEST(groups)
     ck_assert_msg(make(&c, &s, BASE "methods: [BF16, study33]\nframes: 6\nbaselines: none\n") ==
                       KVR_OK,
                   "%s", kvr_error());
-    /* study33 contains BF16, which is planned once; 4 cells are BF16's draws */
+    /* study33 contains BF16, which is planned once; 4 cells are reruns of BF16 with jitter */
     ck_assert_int_eq(s.n_cells, 33 + 4);
     drop(&c, &s);
     ck_assert_msg(make(&c, &s,
@@ -219,8 +219,8 @@ START_TEST(groups)
 }
 END_TEST
 
-/* `timing` changes a cell's key but not its rollout's hash; without `timing` the spec has no such
- * key. */
+/* `timing` changes a cell's key but not its rollout's hash. Without `timing`, the spec does not
+ * mention it. */
 START_TEST(timing_is_in_the_key)
 {
     struct kvr_config a, b, w;

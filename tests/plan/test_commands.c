@@ -69,8 +69,8 @@ START_TEST(json_has_what_a_worker_needs)
     ck_assert_int_eq(json_array_size(list), 1);
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 0), "name")), "score");
     ck_assert_int_eq(json_array_size(json_object_get(json_array_get(list, 0), "scores")), 1);
-    /* A command without a sandbox has no key for it, so that cells scored before sandboxes existed
-     * keep their keys. */
+    /* The JSON of a command without a sandbox must not contain "sandbox". Otherwise cells that were
+     * scored before sandboxes existed would get new keys. */
     ck_assert_ptr_null(json_object_get(json_array_get(list, 0), "sandbox"));
     json_decref(list);
     kvr_config_free(&c);

@@ -31,23 +31,25 @@ static double bits_of(const char *spec, const struct kvr_setting *set, int n)
     return 16 * (double)out.nominal / (double)out.bf16;
 }
 
-/* For each `asked` budget the solution must fit, and the slightly larger value `more` must not. */
+/* For each budget `asked`, the solved value must fit, and the value `more`, which gives the next
+ * larger cache, must not. */
 static const struct {
     const char *method, *option, *asked, *more;
-    double bits, least; /* bits: the budget; least: bits by which the solution may stay below it */
+    double bits, least; /* bits: the budget; least: maximum number of bits that the solution may
+                         * leave unused */
 } fits[] = {
-    /* One frame of 21 is 0.762 bits per element, so whole frames leave less than that unused. */
+    /* Each of 21 frames takes 0.762 bits per element, so whole frames leave at most that unused. */
     { "ROLLING_WINDOW", "frames", "fit 3", "5", 3, 0.762 },
     { "STREAMING_LLM", "frames", "fit 2.5", "3.4", 2.5, 0.05 },
     { "H2O", "tokens", "fit 4", "200", 4, 0.05 },
     { "RTN_INT4", "group", "fit 5", "16", 5, 0.8 },
     { "RTN_INT4", "bits", "fit 4", "4", 4, 1.1 },
     { "AGE_TIER_INT2", "ratio", "fit 4", "0.9", 4, 0.5 },
-    /* A group of 32 must divide the residual length, so most lengths are impossible. */
+    /* The group of 32 must divide `residual`, so few values of `residual` are possible. */
     { "KIVI_R128_INT2", "residual", "fit 4", "128", 4, 0.12 },
 };
 
-START_TEST(the_most_that_fits)
+START_TEST(the_largest_value_that_fits)
 {
     struct kvr_setting set = { fits[_i].option, fits[_i].asked };
     struct kvr_fit fit;
@@ -69,7 +71,7 @@ START_TEST(the_most_that_fits)
 END_TEST
 
 /* While one option is solved, the other settings apply, for example another retention. */
-START_TEST(beside_others)
+START_TEST(other_settings_apply)
 {
     const struct kvr_setting set[] = { { "retention", "ROLLING_WINDOW" },
                                        { "unit", "token" },
@@ -162,8 +164,8 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* The setting `retention` accepts a method's name, a part's text or none. The study's reading
- * refuses a retention that drops single tokens. */
+/* The setting `retention` accepts a method's name, a retention policy as text, or none. The study's
+ * version of a method refuses retention that evicts single tokens. */
 START_TEST(another_retention)
 {
     struct kvr_setting set = { "retention", "H2O" };
@@ -196,8 +198,8 @@ int main(void)
     TCase *tc = tcase_create("fit");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, the_most_that_fits, 0, (int)(sizeof fits / sizeof *fits));
-    tcase_add_test(tc, beside_others);
+    tcase_add_loop_test(tc, the_largest_value_that_fits, 0, (int)(sizeof fits / sizeof *fits));
+    tcase_add_test(tc, other_settings_apply);
     tcase_add_test(tc, nothing_asked);
     tcase_add_test(tc, interrupted);
     tcase_add_loop_test(tc, refusals, 0, (int)(sizeof refused / sizeof *refused));

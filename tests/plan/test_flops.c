@@ -1,5 +1,5 @@
-/* test_flops.c - floating-point operations of a rollout: computed by hand for a tiny network, and
- * published for Wan. */
+/* test_flops.c - floating-point operations of a rollout, compared with a count by hand for a tiny
+ * network and with published numbers for Wan. */
 #include "harness/plan/flops.h"
 
 #include <check.h>
@@ -10,7 +10,8 @@
 /* Width 4, one layer, 2 tokens per frame, chunks of 1 frame, one step: 2 passes per chunk.
  * Multiply-adds per pass: projections 6*2*16 = 192, feed-forward 2*2*4*5 = 80, text 2*2*3*4 = 48,
  * patches in and out 2*2*1*4 = 16, attention 2*2*4 = 16 per visible token.
- * The prompt: 3*7*4 + 3*16 + 2*3*16 = 228. */
+ * Multiply-adds per prompt, for the text MLP and the text's keys and values: 3*7*4 + 3*16 + 2*3*16
+ * = 228. */
 START_TEST(by_hand)
 {
     const struct kvr_model_config c = { .dim = 4,
@@ -33,9 +34,9 @@ START_TEST(by_hand)
 }
 END_TEST
 
-/* Published for 70 passes of Wan 1.3B: 2970.5 TFLOP with all frames visible, 2405.4 with the newest
- * 21, 990.8 for half of the video. These are sums of rounded parts. They count the text MLP (0.6)
- * in every pass, kvreel counts it once. */
+/* Published for Wan 1.3B: 2970.5 TFLOP for 70 passes (42 frames, all visible), 2405.4 with a window
+ * of 21 frames, and 990.8 for 21 frames. The published numbers are sums of rounded terms and count
+ * the text MLP (0.6) in every pass; kvreel counts it once. */
 START_TEST(wan)
 {
     struct kvr_model_config c;

@@ -122,8 +122,8 @@ static const struct {
       4, 280 },
 };
 
-/* Ten times the seeds are ten times the cells. Planning and estimating then need no further dry
- * rollout, and the allocations grow in proportion to the cells. */
+/* With ten times the seeds a sweep has ten times the cells. Planning and estimating then need no
+ * further dry rollout, and the allocations grow in proportion to the cells. */
 START_TEST(a_cell_costs_little)
 {
     enum { FEW = 20, MANY = 200 };

@@ -52,9 +52,9 @@ static void drop(struct kvr_config *c, struct kvr_sweep *s)
     kvr_config_free(c);
 }
 
-/* Keys written before settings became rows of settings.def, when `graphs` was the newest setting.
- * Existing databases find their cells by these keys, so only a new KVR_CELL_FORMAT may change
- * them. */
+/* Keys of cells that were written before settings.def existed, when `graphs` was the newest
+ * setting. Existing databases find their cells by these keys, so only a new KVR_CELL_FORMAT may
+ * change them. */
 static const struct {
     const char *a, *b, *group, *key;
 } pinned[] = {
@@ -174,7 +174,7 @@ START_TEST(every_row_is_read)
 }
 END_TEST
 
-START_TEST(every_row_is_told)
+START_TEST(every_row_is_documented)
 {
     char line[1024], says[64];
     FILE *f = fopen("docs/sweeps.md", "r");
@@ -189,7 +189,7 @@ START_TEST(every_row_is_told)
 }
 END_TEST
 
-/* A default value that is written in a sweep gives the same cell as a sweep without it. */
+/* A sweep that sets a setting to its default has the same cells as a sweep without the setting. */
 START_TEST(defaults_are_values)
 {
     const struct kvr_setting_row *r = &kvr_setting_rows[_i];
@@ -300,8 +300,9 @@ END_TEST
 KVR_STATEMENT(table_coverage);
 KVR_STATEMENT(figure_drift);
 
-/* A compiled-in SQL statement is its file without comments. kvr_statement_fill() replaces its
- * {placeholders}, then kvr_settings_sql() those of settings and metrics. */
+/* A compiled-in SQL statement is the text of its file without comments. kvr_statement_fill()
+ * replaces the statement's own {placeholders}, then kvr_settings_sql() replaces {placeholders} of
+ * settings and metrics. */
 START_TEST(statements)
 {
     char *score = kvr_settings_sql("SELECT {w.score:psnr}, {extra:x.y} FROM w");
@@ -335,7 +336,7 @@ int main(void)
     tcase_add_loop_test(tc, spec_is_read_back, 0, N_PINNED);
     tcase_add_test(tc, spec_is_checked);
     tcase_add_loop_test(tc, every_row_is_read, 0, KVR_N_SETTINGS);
-    tcase_add_loop_test(tc, every_row_is_told, 0, KVR_N_SETTINGS);
+    tcase_add_loop_test(tc, every_row_is_documented, 0, KVR_N_SETTINGS);
     tcase_add_loop_test(tc, defaults_are_values, 0, KVR_N_SETTINGS);
     tcase_add_loop_test(tc, every_filter, 0, KVR_N_SETTINGS);
     tcase_add_test(tc, words_are_known);

@@ -192,7 +192,7 @@ static void is_read_back(const char *text)
     json_decref(spec);
 }
 
-START_TEST(what_is_so_anyway_is_no_other_cell)
+START_TEST(redundant_options_give_the_same_cell)
 {
     const char *const plain[] = { same_cells[_i][0], NULL }, *const said[] = { same_cells[_i][1],
                                                                                NULL };
@@ -209,9 +209,9 @@ START_TEST(what_is_so_anyway_is_no_other_cell)
 }
 END_TEST
 
-/* Options that change the method are in the spec, in whatever order they are given, and so is the
- * solution of a budget. A solution found for a method is in the specs of all its cells. */
-START_TEST(what_changes_the_method_counts)
+/* A cell's spec contains the options that change the method, in any order of options in the sweep,
+ * and the value solved for a `fit` budget. All cells of a method get the same solved value. */
+START_TEST(options_and_solutions_are_in_the_spec)
 {
     static const char *const said[] = {
         "methods=[{method: AGE_TIER_INT4, options: {old.bits: [2, 8], k.bits: 2, recent.bits: 4}},"
@@ -236,7 +236,7 @@ START_TEST(what_changes_the_method_counts)
 END_TEST
 
 /* Settings that do not change frames do not change the rollout's hash. */
-START_TEST(rollout_is_without_metrics)
+START_TEST(metrics_do_not_change_the_rollout_hash)
 {
     static const char *const fewer[] = { "metrics=[psnr]", "repeats=2", NULL };
     struct kvr_config c, c2;
@@ -256,7 +256,7 @@ END_TEST
 
 /* A probe cell has its own key and baseline but the rollout hash of the timed cell. Probes are
  * never repeated. */
-START_TEST(kinds_are_apart)
+START_TEST(kinds_have_their_own_keys)
 {
     static const char *const both[] = { "kind=[bench, probe]", "repeats=2", NULL };
     static const char *const third[] = { "kind=probe", "probe_every=3", NULL };
@@ -289,8 +289,9 @@ START_TEST(kinds_are_apart)
 }
 END_TEST
 
-/* probe_prompts: 2 probes the first two prompts that the sweep uses of each suite. */
-START_TEST(probes_of_some_prompts)
+/* With probe_prompts: 2 the planner adds probes for the first two prompts of each suite, in the
+ * order in which the sweep lists them. */
+START_TEST(probe_prompts_limits_probes)
 {
     static const char text[] = "model: nano\n"
                                "suite: [{suite: moviegen-nano, prompts: [mg03, mg01, mg02]}, "
@@ -345,11 +346,11 @@ START_TEST(product)
 }
 END_TEST
 
-/* Baselines that are added automatically: 8 bits per token and head, and windows with the bytes of
- * the methods. With baselines: auto they are added to three methods or more besides BF16; `all` and
- * `none` override that. A baseline that is listed anyway is not added again. They do not change
- * other cells' keys. */
-START_TEST(unasked)
+/* Baselines that the planner adds: 8 bits per token and head, and windows with as many bytes as the
+ * methods. `baselines: auto` adds them if there are at least three methods besides BF16; `all` and
+ * `none` override that. A baseline that the sweep lists is not added again. Added baselines do not
+ * change other cells' keys. */
+START_TEST(added_baselines)
 {
     static const char text[] =
         "model: nano\n"
@@ -377,7 +378,7 @@ START_TEST(unasked)
         { { "baselines=all", few },
           { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=* fit=3",
             "ROLLING_WINDOW frames=13* fit=5" } },
-        /* no window of 9 bits: it would have 23 of 21 frames */
+        /* no window of 9 bits is added: it would need 23 frames, but attention sees at most 21 */
         { { "baselines=all", some }, { "FP8_PTH" } },
     };
     struct kvr_config c, c0;
@@ -476,9 +477,9 @@ START_TEST(too_long_to_solve)
 }
 END_TEST
 
-/* Draws of the BF16 rollout (controls) are added by default where they are cheap. `control` sets
- * their number or switches them off. A default is not part of a key, so that earlier results keep
- * their keys. */
+/* Reruns of BF16 with jitter (controls) are added by default if they are a small part of the sweep.
+ * `control` sets their number; 0 adds none. Default settings are not part of a key, so cells stored
+ * earlier keep their keys. */
 START_TEST(controls)
 {
     static const char text[] =
@@ -523,9 +524,9 @@ START_TEST(controls)
 }
 END_TEST
 
-/* A draw is a group of cells of its own. The baseline of the group's BF16 cell is the BF16 cell
- * without jitter. Draws are neither repeated nor probed. */
-START_TEST(draws_hang_on_the_unmoved)
+/* Reruns with the same jitter form their own group of cells. The group's BF16 cell has the BF16
+ * cell without jitter as its baseline. Reruns with jitter are neither repeated nor probed. */
+START_TEST(baselines_of_reruns)
 {
     static const char text[] = "model: nano\n"
                                "prompts: [{id: p1, text: a large red disc bounces over a plain "
@@ -543,12 +544,12 @@ START_TEST(draws_hang_on_the_unmoved)
     ck_assert_int_eq(s.cell[5].set.jitter, 1);
     ck_assert_int_eq(s.cell[7].set.jitter, 2);
     ck_assert_int_eq(s.cell[9].set.jitter, 0);
-    /* A cell without jitter keeps its key, whatever the size of the draws' jitter. */
+    /* The setting jitter_bits does not change the keys of cells without jitter. */
     must_make(&c0, &plain, text, (const char *const[]){ "jitter_bits=4", NULL });
     ck_assert_int_eq(plain.n_cells, 2);
     ck_assert_str_eq(plain.cell[1].key, s.cell[1].key);
     drop(&c0, &plain);
-    /* A selected draw also selects the baselines that it needs. */
+    /* If a filter selects a rerun, the baselines that the rerun needs are selected, too. */
     ck_assert_int_eq(kvr_sweep_select(&s, "name=RTN_INT4 & jitter=2", 0, 1), KVR_OK);
     for (int i = 0; i < 10; i++)
         ck_assert(s.cell[i].selected == (i == 7 || i == 6 || i == 0));
@@ -597,7 +598,7 @@ START_TEST(refusals)
 }
 END_TEST
 
-START_TEST(devices_are_apart)
+START_TEST(devices_have_their_own_keys)
 {
     static const char *const emulated[] = { "device=emulated", NULL };
     static const char *const cuda[] = { "device=cuda", NULL };
@@ -629,7 +630,7 @@ START_TEST(devices_are_apart)
 END_TEST
 
 /* A refusal names its line and column in the file. */
-START_TEST(refusal_has_a_place)
+START_TEST(errors_have_line_and_column)
 {
     struct kvr_config c;
     struct kvr_sweep s;
@@ -656,7 +657,8 @@ START_TEST(impossible_is_a_cell)
 }
 END_TEST
 
-/* Without a decoder a rollout has no frames, but it is possible and measures its cost. */
+/* Without a decoder a rollout produces no frames, but its cells are still possible, because they
+ * measure time and bytes. */
 START_TEST(no_decoder_no_frames)
 {
     struct kvr_config c;
@@ -673,9 +675,9 @@ START_TEST(no_decoder_no_frames)
 }
 END_TEST
 
-/* Prompts of a model with random weights are generated from their text, so any text will do. A
- * model cut to fewer layers or steps has other keys than the whole model. */
-START_TEST(parts_of_random_models)
+/* For a model with random weights, text embeddings are generated from the prompt, so any prompt is
+ * possible. A model cut to fewer layers or steps has other keys than the full model. */
+START_TEST(cut_models_have_their_own_keys)
 {
     static const char text[] = "model: nano\nprompts: [{id: p1, text: whatever}]\n"
                                "methods: [RTN_INT4]\nframes: 6\n";
@@ -722,7 +724,7 @@ static int count(const struct kvr_sweep *s)
 
 static const struct {
     const char *text;
-    int n; /* expected number of selected cells of 24, baselines included; < 0: refused */
+    int n; /* expected number of selected cells of 24, with baselines; -1: refused; -2: see below */
 } filters[] = {
     { "method~^RTN", 24 },
     { "method=BF16", 8 },
@@ -731,7 +733,7 @@ static const struct {
     { "prompt=3", 3 },
     { "prompt<=2 & method=BF16", 2 },
     { "prompt!=3 & method!=RTN_INT2", 14 },
-    { "text~'red' & method=BF16", -2 }, /* some cells, checked in the test */
+    { "text~'red' & method=BF16", -2 }, /* the test computes which cells */
     { "seed>=1000 & seed<1002", 6 },
     { "frames=6", 24 },
     { "frames>6", 0 },
@@ -741,7 +743,7 @@ static const struct {
     { "methud=BF16", -1 },
     { "method", -1 },
     { "method~[", -1 },
-    /* POSIX regex took gigabytes for it */
+    /* regcomp() of POSIX allocated gigabytes for this expression */
     { "method~a++++++++++++++++++++++++++++++++++++++++", 0 },
     { "method~((a{99}){99}){99}", -1 },
     { "seed<many", -1 },
@@ -857,24 +859,24 @@ int main(void)
     tcase_add_test(tc, baseline_is_implied);
     tcase_add_test(tc, pinned);
     tcase_add_test(tc, any_setting_changes_the_key);
-    tcase_add_loop_test(tc, what_is_so_anyway_is_no_other_cell, 0,
+    tcase_add_loop_test(tc, redundant_options_give_the_same_cell, 0,
                         sizeof same_cells / sizeof *same_cells);
-    tcase_add_test(tc, what_changes_the_method_counts);
-    tcase_add_test(tc, rollout_is_without_metrics);
-    tcase_add_test(tc, kinds_are_apart);
-    tcase_add_test(tc, probes_of_some_prompts);
+    tcase_add_test(tc, options_and_solutions_are_in_the_spec);
+    tcase_add_test(tc, metrics_do_not_change_the_rollout_hash);
+    tcase_add_test(tc, kinds_have_their_own_keys);
+    tcase_add_test(tc, probe_prompts_limits_probes);
     tcase_add_test(tc, product);
-    tcase_add_test(tc, unasked);
+    tcase_add_test(tc, added_baselines);
     tcase_add_test(tc, solved_once);
     tcase_add_test(tc, too_long_to_solve);
     tcase_add_test(tc, controls);
-    tcase_add_test(tc, draws_hang_on_the_unmoved);
+    tcase_add_test(tc, baselines_of_reruns);
     tcase_add_loop_test(tc, refusals, 0, sizeof bad / sizeof *bad);
-    tcase_add_test(tc, devices_are_apart);
-    tcase_add_test(tc, refusal_has_a_place);
+    tcase_add_test(tc, devices_have_their_own_keys);
+    tcase_add_test(tc, errors_have_line_and_column);
     tcase_add_test(tc, impossible_is_a_cell);
     tcase_add_test(tc, no_decoder_no_frames);
-    tcase_add_test(tc, parts_of_random_models);
+    tcase_add_test(tc, cut_models_have_their_own_keys);
     tcase_add_loop_test(tc, filter, 0, sizeof filters / sizeof *filters);
     tcase_add_test(tc, shards);
     tcase_add_loop_test(tc, shards_cost_the_same, 0, sizeof unlike / sizeof *unlike);

@@ -249,7 +249,8 @@ START_TEST(bundled)
 }
 END_TEST
 
-/* An option whose value names a file, and the spec's key for the hash of that file. */
+/* An option whose value may name a file, and `hash`, the name under which the cell's spec stores
+ * the file's SHA-256. */
 struct file_option {
     const char *method, *option, *hash;
     const char *words[2]; /* values of the option that name no file */
@@ -261,8 +262,9 @@ static const struct file_option file_options[] = {
     { "KVQUANT_3BIT", "rest.k.levels", "rest.k.levels_sha256", { "fit", "fit" } },
 };
 
-/* The key of a cell whose option names a file with `text`, or has the value `word`. Only with a
- * file does the spec have the file's hash. */
+/* Sets `key` to the key of a cell. If `word` is NULL, the option names a file, whose content is
+ * first set to `text`. Otherwise the option's value is `word`, and the spec must contain no
+ * hash. */
 static void file_key(const struct file_option *o, const char *text, const char *word,
                      char key[KVR_KEY_LEN])
 {

@@ -12,7 +12,7 @@ static enum kvr_status read_text(struct kvr_yaml **y, const char *text)
     return kvr_yaml_read_text(y, text, strlen(text), "a.yaml");
 }
 
-START_TEST(places)
+START_TEST(lines_and_columns)
 {
     struct kvr_yaml *y;
     const struct kvr_yaml_node *root, *n;
@@ -189,7 +189,7 @@ START_TEST(overrides)
 }
 END_TEST
 
-/* A quoted value is accepted as a number or truth value, but only in its exact unquoted form. */
+/* A quoted value is accepted as a number or truth value if it would be one without its quotes. */
 START_TEST(quoted_values)
 {
     static const struct {
@@ -272,7 +272,7 @@ int main(void)
     Suite *suite = suite_create("yaml");
     TCase *tc = tcase_create("yaml");
 
-    tcase_add_test(tc, places);
+    tcase_add_test(tc, lines_and_columns);
     tcase_add_loop_test(tc, refusals, 0, sizeof refused / sizeof *refused);
     tcase_add_test(tc, billion_laughs);
     tcase_add_test(tc, aliases_share);

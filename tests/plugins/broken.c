@@ -1,5 +1,5 @@
-/* broken.c - a stage that stores FP16 elements and breaks one rule of plug-ins per method. `kvreel
- * plugin check` must find each. */
+/* broken.c - a stage that stores FP16 elements. Each of its methods breaks one rule of plug-ins,
+ * which `kvreel plugin check` must report. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

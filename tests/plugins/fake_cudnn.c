@@ -2,9 +2,10 @@
  *
  * It accepts a graph of matrix products, elementwise functions and reductions, checks it as
  * strictly as cuDNN's documentation says, and computes it operation by operation. It knows nothing
- * of attention. The variable KVR_TEST_CUDNN selects a fault: "no device", "old", "no proposals",
- * "no kernel", "second" (the first of two proposals cannot be built), "wrong" (products are off by
- * 0.02), "compiled" (no proposals unless the process has loaded NVRTC). */
+ * of attention. The variable KVR_TEST_CUDNN selects a fault: "no device" (no handle is created),
+ * "old" (version 8.9.7), "no proposals" (no engine is proposed), "no kernel" (no proposed engine
+ * can be built), "second" (the first of two engines cannot be built), "wrong" (products are off by
+ * 2 %), "compiled" (no proposals unless the process has loaded NVRTC). */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
@@ -42,7 +43,7 @@ struct kvr_cudnn_descriptor {
     int kind, n_attributes, proposal;
     bool final;
     struct attribute attributes[MAX_ATTRIBUTES];
-    /* of an engine heuristic: the operation graph for which it proposes engines */
+    /* only in an engine heuristic: the operation graph for which it proposes engines */
     struct kvr_cudnn_descriptor *graph;
 };
 
@@ -82,7 +83,7 @@ static int refuse(int status, const char *why)
     return status;
 }
 
-/* True if the process has loaded NVRTC, which the library opens by name. */
+/* Whether the process has loaded NVRTC, which cuDNN opens by name. */
 static bool compiles(void)
 {
     void *nvrtc = dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_NOLOAD);
@@ -362,7 +363,7 @@ static size_t count(const struct kvr_cudnn_descriptor *t)
     return (size_t)(d[0] * d[1] * d[2] * d[3]);
 }
 
-/* The position in memory of element i of that order. */
+/* Index in memory of element i; i counts in row-major order of the extents. */
 static size_t place(const struct kvr_cudnn_descriptor *t, size_t i)
 {
     const int64_t *d = list_of(t, KVR_CUDNN_TENSOR_DIMENSIONS),

@@ -4,8 +4,8 @@
  * It offers three algorithms. The first changes its result from call to call; the second is wrong
  * by 1/1000 (in BF16 by 1/20); the third is right and needs workspace. As on a GPU, BF16 requires
  * tensor-core math and F32 requires math without TF32. The variable KVR_TEST_CUDNN selects a fault:
- * "wrong" (all algorithms are), "nan", "refuses" (offers none), "dead" (creates no context),
- * "fails" (to compute). */
+ * "wrong" (all results are wrong), "nan" (results contain NaN), "refuses" (no algorithm is
+ * offered), "dead" (no context can be created), "fails" (every convolution fails). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,13 @@
 /* fake_nvml.c - replaces NVIDIA's management library (NVML). It is not a kvreel plug-in.
  *
- * It has one GPU, "emulated-0", whose state is the variable KVR_TEST_GPU: "MHZ CELSIUS REASONS BUSY
- * PROCESSES", or "no driver". It lacks two functions that kvreel uses, those for the highest clock
- * and the power limit.
+ * It simulates one GPU, "emulated-0". The variable KVR_TEST_GPU sets the GPU's state: "MHZ CELSIUS
+ * REASONS BUSY PROCESSES" (clock, temperature, bits of throttle reasons in hexadecimal, utilization
+ * in percent, number of processes), or "no driver". The library lacks two functions that kvreel
+ * uses, those for the highest clock and the power limit.
  *
  * KVR_TEST_GPU_MEMORY is the calling process's GPU memory in MiB, one number per call: "100 300
- * 900". "other 5 6" reports two other processes instead, "hidden" reports no number. */
+ * 900". "other 5 6" reports two other processes with 5 and 6 MiB instead. "hidden" reports the
+ * calling process without its memory, as NVML does if it does not know the memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +112,8 @@ struct process {
     unsigned gpu_instance, compute_instance;
 };
 
-/* Number n of a text, or the last one, in MiB; returned in bytes. */
+/* Returns number n of a text, or its last number if there are fewer, converted from MiB to
+ * bytes. */
 static unsigned long long number(const char *text, int n)
 {
     unsigned long long x = 0;

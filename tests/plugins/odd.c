@@ -1,6 +1,6 @@
-/* odd.c - stages of kinds that no built-in stage has. They are a non-orthogonal transform per head,
- * a grid without noise model, a grid with relative error, and a grid whose size depends on the
- * data. */
+/* odd.c - stages of kinds that no built-in stage has: a non-orthogonal transform per head, and
+ * quantizers (grids) without a noise model, with a relative error, and with a size that depends on
+ * the data. */
 #include <string.h>
 
 #include "methods/plugin.h"
@@ -10,7 +10,7 @@ static int64_t n_elements(const struct kvr_stage_job *job)
     return job->shape.n_tok * job->shape.n_heads * job->shape.head_dim;
 }
 
-/* ---- skew: y_c = x_c 2^e with e by head and channel: exact in floating point ----------------- */
+/* ---- skew: multiplies channel c of head h by 2^(h + c % 3), without rounding ----------------- */
 
 static void skew(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x, int64_t n,
                  int h0, int nh)
@@ -34,7 +34,7 @@ static const struct kvr_stage skewed = {
     .cpu = { .transform = skew },
 };
 
-/* ---- mute and short: elements as FP16, and as E4M3 without a scale --------------------------- */
+/* ---- mute: elements as FP16; short: elements as E4M3, without a scale ------------------------ */
 
 static enum kvr_dtype type_of(const struct kvr_stage_job *job)
 {
@@ -75,7 +75,7 @@ static void plain_decode(const struct kvr_stage_job *job, const struct kvr_stage
         }
 }
 
-/* E4M3 has a 3-bit mantissa: the step is 2^-3 to 2^-4 of the element. */
+/* The mantissa of E4M3 has 3 bits, so the quantization step is 2^-4 to 2^-3 of the element. */
 static void short_noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                         struct kvr_coding_noise *out)
 {

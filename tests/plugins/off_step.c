@@ -15,8 +15,8 @@ static enum kvr_status leave(const struct kvr_stage_job *job, float *x, struct k
     return KVR_OK;
 }
 
-/* Scales every value: the grid's scale follows the block, so only the scale is off and the codes
- * stay the same. */
+/* Multiplies all elements of a block by `off`. The quantizer then stores a scale that is off by the
+ * same factor, and the same codes. */
 static enum kvr_status stretch(const struct kvr_stage_job *job, float *x,
                                struct kvr_stage_data *out)
 {

@@ -1,5 +1,5 @@
-/* test_chaos.c - over 100 simulated sweeps, a difference that is only chaos is not separated from
- * BF16, and a larger difference is. */
+/* test_chaos.c - in 100 simulated sweeps, a method that differs from BF16 only by chaos is not
+ * reported as different, and a method with a larger loss is. */
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
@@ -76,7 +76,8 @@ static void put(struct kvr_store *s, const char *session, int m, int prompt, int
     set.seed = 100 * seed + prompt;
     set.jitter = draw;
     set.forcing = forcing;
-    /* Chunk 0 equals the reference. In every other chunk, prompts differ by a constant. */
+    /* PSNR per chunk in dB. In a rollout without jitter (draw 0) chunk 0 equals the reference. The
+     * PSNR of all other chunks differs by 0.1 dB from prompt to prompt. */
     for (int c = 0; c < CHUNKS; c++)
         chunk[c] = c == 0 && draw == 0 ? 100 : 50 - growth(m) * c + 0.1 * prompt;
     ck_assert_int_eq(kvr_settings_write_json(&set, false, spec), KVR_OK);
@@ -141,10 +142,10 @@ static void drop_sweep(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Generates PSNR values in dB: 58 with a standard deviation of 5 per prompt and 2 per seed. Each
- * draw adds `strays` times a skewed number with a long tail to the bad side. Method WORSE loses
- * another 0.5 dB. TWIN is BF16 with another order of sums: it is as far from the BF16 rollout as a
- * draw is. */
+/* Generates PSNR values in dB: mean 58, standard deviation 5 between prompts and 2 between seeds.
+ * Every rollout adds `strays` times a random number with mean 0 and a long tail towards low PSNR.
+ * Method WORSE is 0.5 dB lower. TWIN stands for BF16 with another order of summation: its distance
+ * from the BF16 rollout has the distribution of BF16's reruns. */
 static void draw_values(uint64_t seed, double strays)
 {
     float of_prompt[PROMPTS], of_seed[SEEDS], z[3 * (DRAWS + 1)];
@@ -199,7 +200,7 @@ static double number_of(const struct kvr_table *t, const char *method, const cha
     return NAN;
 }
 
-START_TEST(a_twin_is_not_told_apart)
+START_TEST(chaos_alone_is_not_reported)
 {
     const struct kvr_stat_options o = {
         .db = db, .metric = "psnr", .against = "BF16", .level = 0.95
@@ -213,7 +214,7 @@ START_TEST(a_twin_is_not_told_apart)
         ck_assert_msg(kvr_stat_paired(&t, &o) == KVR_OK, "%s", kvr_error());
         twins += strcmp(cell_of(t, "TWIN", "beyond_chaos"), "no") == 0;
         found += strcmp(cell_of(t, "WORSE", "beyond_chaos"), "yes") == 0;
-        /* BF16's row has the chaos floor, a method's row the spread of its draws (jitter) */
+        /* `mean` in BF16's row is the chaos floor; `jitter` is the spread of a method's reruns */
         if (i == 0) {
             const double floor = number_of(t, "BF16", "mean"),
                          jitter = number_of(t, "TWIN", "jitter");
@@ -228,8 +229,8 @@ START_TEST(a_twin_is_not_told_apart)
 }
 END_TEST
 
-/* Without BF16's draws no method can be compared with chaos, and the report says so. */
-START_TEST(without_a_control)
+/* Without reruns of BF16 no method can be compared with the chaos floor; the report says so. */
+START_TEST(without_reruns)
 {
     const struct kvr_stat_options o = {
         .db = db, .metric = "psnr", .against = "BF16", .level = 0.95
@@ -259,9 +260,9 @@ START_TEST(without_a_control)
 }
 END_TEST
 
-/* The front uses the margin of chaos.h, computed from the methods' own draws. A gain below the
- * margin does not count. */
-START_TEST(fronts_have_the_margin)
+/* The Pareto front uses the margin of chaos.h, computed from the methods' own reruns. A gain below
+ * the margin does not count. */
+START_TEST(fronts_use_the_margin)
 {
     struct kvr_pareto_options o = { .db_path = db, .objectives = "psnr_db:max,compression:max" };
     struct kvr_table *t;
@@ -271,7 +272,8 @@ START_TEST(fronts_have_the_margin)
     ck_assert_int_eq(kvr_chaos_margin(&margin, db, "psnr"), KVR_OK);
     expected = 1.96 * sqrt(2.0) / sqrt(PROMPTS * SEEDS * (DRAWS + 1));
     ck_assert_msg(fabs(margin / expected - 1) < 0.15, "margin %g, about %g", margin, expected);
-    /* With ten times the chaos, 0.5 dB no longer make WORSE dominated. */
+    /* At first WORSE is dominated. With ten times the chaos, 0.5 dB is below the margin and WORSE
+     * is no longer dominated. */
     ck_assert_msg(kvr_pareto(&t, &o) == KVR_OK, "%s", kvr_error());
     ck_assert_str_eq(cell_of(t, "WORSE", "verdict"), "dominated");
     ck_assert_str_eq(cell_of(t, "BF16", "verdict"), "front");
@@ -289,8 +291,8 @@ START_TEST(fronts_have_the_margin)
 }
 END_TEST
 
-/* The report names a prompt whose BF16 rollout is far from its own draws. */
-START_TEST(two_videos_are_named)
+/* The report names a prompt whose BF16 rollout is far from one of its reruns. */
+START_TEST(unstable_prompts_are_named)
 {
     struct kvr_table *t;
     bool said = false;
@@ -298,7 +300,7 @@ START_TEST(two_videos_are_named)
     draw_values(4, 1.0);
     exec("UPDATE metric SET value = 22 WHERE cell = '0-7-1-2'");
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
-    /* forced rollouts have rows of their own, draws have none */
+    /* forced rollouts have their own rows, reruns have none */
     ck_assert_int_eq(t->n_rows, 2 * 3);
     said = strstr(
         t->note,
@@ -323,7 +325,7 @@ static double of_window(const struct kvr_table *t, const char *window, const cha
     ck_abort_msg("no row of %s, %s", window, method);
 }
 
-/* The chaos floor of a window of frames is computed from BF16's draws over the same frames. */
+/* The chaos floor of a window of frames is computed from BF16's reruns over the same frames. */
 START_TEST(windows)
 {
     const struct kvr_stat_options o = { .db = db, .metric = "psnr", .level = 0.95 };
@@ -347,8 +349,8 @@ START_TEST(windows)
 }
 END_TEST
 
-/* Injected error, accumulated error and growth rate per method. A chunk that equals the reference
- * is left out of the rate. */
+/* Compares the injected error, the propagated error and the growth rate of each method with the
+ * values of growth(). Chunk 0, which equals the reference, does not enter the rate. */
 START_TEST(errors_grow)
 {
     const struct kvr_stat_options o = { .db = db, .metric = "psnr", .level = 0.95 };
@@ -368,8 +370,8 @@ START_TEST(errors_grow)
 }
 END_TEST
 
-/* A metric that is not a distance from BF16: the paired difference is compared with the spread of
- * BF16's draws. */
+/* If a metric is no distance from BF16, the table compares a method's paired difference from BF16
+ * with the spread of BF16's reruns. */
 START_TEST(distribution)
 {
     const struct kvr_stat_options o = { .db = db, .level = 0.95 };
@@ -385,7 +387,8 @@ START_TEST(distribution)
 }
 END_TEST
 
-/* TWIN ranks above WORSE, also with half of the rollouts. Under the teacher the two are equal. */
+/* TWIN ranks above WORSE, also with the first or the second half of the seeds, and with odd or even
+ * prompts only. With forced rollouts (column put_in) the two methods are equal. */
 START_TEST(sensitivity)
 {
     const struct kvr_stat_options o = { .db = db, .metric = "psnr", .level = 0.95 };
@@ -403,8 +406,8 @@ START_TEST(sensitivity)
     ck_assert_str_eq(cell_of(t, "TWIN", "other_reading"), "-");
     ck_assert_str_eq(cell_of(t, "TWIN", "same_side"), "4 of 5");
     kvr_table_close(&t);
-    /* Lowers TWIN's PSNR by 9 dB in seed 1. WORSE then ranks above TWIN, except in `seeds_1`, the
-     * first of the seeds. */
+    /* Lowers TWIN's PSNR by 9 dB in the second seed. WORSE then ranks above TWIN, but below TWIN in
+     * column seeds_1, which contains the first seed only. */
     exec("UPDATE metric SET value = value - 9 WHERE name = 'psnr' AND cell LIKE '1-%-1-%'");
     ck_assert_int_eq(kvr_stat_sensitivity(&t, &o), KVR_OK);
     ck_assert_str_eq(cell_of(t, "WORSE", "above"), "TWIN");
@@ -429,8 +432,8 @@ static bool in_file(const char *name, const char *text)
     return strstr(got, text);
 }
 
-/* The figure shades the range within the chaos floor, and its data has each method's probability of
- * being on the front. Without draws nothing is shaded. */
+/* The figure shades the range within the chaos floor, and its data file states each method's
+ * probability of being on the Pareto front. Without reruns nothing is shaded. */
 START_TEST(figures_shade_the_floor)
 {
     struct kvr_plot_result r;
@@ -501,15 +504,16 @@ START_TEST(ledger_of_claims)
     snprintf(path, sizeof path, "%s/claims.yaml", dir);
     f = fopen(path, "w");
     ck_assert(f && fputs(ledger, f) >= 0 && fclose(f) == 0);
-    /* The methods differ by 2 dB, and each is as far from BF16 as BF16's draws are. The chaos
-     * margin is 3 dB, so they are equal. */
+    /* The methods differ by 2 dB, and each is as far from BF16 as BF16's reruns are. The chaos
+     * margin is 3 dB, so the verdict is `equal`. */
     exec("UPDATE metric SET value = value - 1.5 WHERE name = 'psnr' AND cell LIKE '2-%'");
     ck_assert_msg(kvr_claims(&l, path, db, &(struct kvr_claims_options){ 0 }) == KVR_OK, "%s",
                   kvr_error());
     ck_assert_int_eq(l.claim[0].verdict, KVR_CLAIM_EQUAL);
     ck_assert_double_eq_tol(l.claim[0].margin, 10 * log10(2), 0.2);
     kvr_ledger_free(&l);
-    /* At 25 dB below the floor chaos no longer matters, and the margin is 0.25 dB. */
+    /* Lowers both methods to 25 dB below the floor, where chaos no longer matters: the margin is
+     * 0.25 dB. */
     exec("UPDATE metric SET value = value - 25 WHERE name = 'psnr' AND (cell LIKE '1-%' OR cell "
          "LIKE "
          "'2-%')");
@@ -530,7 +534,7 @@ START_TEST(ledger_of_claims)
     }
     kvr_table_close(&t);
     kvr_ledger_free(&l);
-    /* Without a database only claims that arithmetic decides have a verdict. */
+    /* Without a database only the two claims about a computed compression ratio have a verdict. */
     ck_assert_int_eq(kvr_claims(&l, path, NULL, &(struct kvr_claims_options){ 0 }), KVR_OK);
     ck_assert_int_eq(l.n[KVR_CLAIM_HOLDS], 1);
     ck_assert_int_eq(l.n[KVR_CLAIM_NOT], 1);
@@ -554,9 +558,10 @@ static struct kvr_ledger judged(const char *text, int most)
     return l;
 }
 
-/* A prompt whose BF16 rollout is far from its own draws is left out of distances from BF16, and
- * named. Other metrics use it. With `suite`, a claim uses only the prompts of that suite. The
- * verdict under a teacher is in the column `where`. */
+/* If one of a prompt's BF16 reruns is far from its BF16 rollout, claims about distances from BF16
+ * leave the prompt out and list it in two_videos. Claims about other metrics use the prompt. With
+ * `suite`, a claim uses only the prompts of that suite. The column `where` states the verdict under
+ * a teacher. */
 START_TEST(claims_choose_prompts)
 {
     static const char text[] =
@@ -585,9 +590,9 @@ START_TEST(claims_choose_prompts)
 }
 END_TEST
 
-/* Thirty values with a mean 0.01 beyond the margin. The claim is futile if few prompts exist and
- * open if many do; the number needed is the same. With the mean on the margin no number is
- * enough. */
+/* Claim a has 30 values with a mean 0.01 beyond the margin. It is futile if at most 100 prompts can
+ * be run, and open if 100000 can; n_needed is the same. The mean of claim b equals the margin, so
+ * no number of prompts is enough. */
 START_TEST(claims_may_be_futile)
 {
     static const char text[] = "sources: {here: this test}\n"
@@ -625,10 +630,10 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, make_sweep, drop_sweep);
-    tcase_add_test(tc, a_twin_is_not_told_apart);
-    tcase_add_test(tc, without_a_control);
-    tcase_add_test(tc, fronts_have_the_margin);
-    tcase_add_test(tc, two_videos_are_named);
+    tcase_add_test(tc, chaos_alone_is_not_reported);
+    tcase_add_test(tc, without_reruns);
+    tcase_add_test(tc, fronts_use_the_margin);
+    tcase_add_test(tc, unstable_prompts_are_named);
     tcase_add_test(tc, windows);
     tcase_add_test(tc, errors_grow);
     tcase_add_test(tc, figures_shade_the_floor);

@@ -103,7 +103,8 @@ START_TEST(newest_of_each_name)
     ck_assert_double_eq_tol(value(t, 0, "published_peak_gib"), 19.2801, 1e-9);
     ck_assert_str_eq(word(t, 0, "mark"), "");
     ck_assert_str_eq(word(t, 0, "card"), "A card, of course");
-    /* NOISY, so no runtime; the ratio is to BF16 of the same session */
+    /* RTN_INT4's time is NOISY, so runtime_s is empty; seen_ratio is relative to BF16 of the same
+     * session */
     r = row_of(t, "RTN_INT4", "staged");
     ck_assert_double_nan(value(t, r, "runtime_s"));
     ck_assert_double_eq(value(t, r, "runtime_seen_s"), 5.5);
@@ -174,8 +175,8 @@ START_TEST(picture)
 }
 END_TEST
 
-/* Each group of settings has its own figure. The model's name and the time codes are in the
- * caption. */
+/* Each group of settings has its own figure. The caption states the model's name and why times are
+ * NOISY. */
 START_TEST(figures_of_a_database)
 {
     static const struct kvr_column columns[] = {

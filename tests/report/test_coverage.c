@@ -72,10 +72,9 @@ static double coverage(interval_fn *f, enum draws kind, int n, uint32_t trials)
     return 100.0 * covered / trials;
 }
 
-/* Least coverage of the 95 % interval, in percent: 93 for symmetric and 90 for skewed
- * distributions. docs/measuring.md states 95.5 to 97 and 90.5 to 96, to 0.1. The simulation's
- * standard deviation is 0.2 to 0.3. Coverage above 98 fails, too, because the interval would be too
- * long. */
+/* Least accepted coverage of the 95 % interval, in percent: 93 for symmetric and 90 for skewed
+ * distributions. The simulation's standard deviation is 0.2 to 0.3. Coverage above 98 fails, too:
+ * the interval would be too long. */
 static const struct {
     enum draws kind;
     double least;
@@ -96,9 +95,9 @@ START_TEST(interval_covers)
 }
 END_TEST
 
-/* The test can fail: at n = 6 the BCa interval covers about 85 % of normal samples and 80 % of
- * lognormal samples. */
-START_TEST(bca_does_not)
+/* Shows that the test can fail: at n = 6 the BCa interval covers the mean of about 85 % of normal
+ * samples and 80 % of lognormal samples. */
+START_TEST(bca_interval_covers_too_rarely)
 {
     double normal = coverage(bca, NORMAL, 6, BCA_TRIALS);
     double skewed = coverage(bca, LOGNORMAL, 6, BCA_TRIALS);
@@ -114,7 +113,7 @@ int main(void)
     TCase *tc = tcase_create("simulation");
 
     tcase_add_loop_test(tc, interval_covers, 0, (int)N_PROMISES * (int)N_SIZES);
-    tcase_add_test(tc, bca_does_not);
+    tcase_add_test(tc, bca_interval_covers_too_rarely);
     tcase_set_timeout(tc, 120);
     suite_add_tcase(suite, tc);
     return run_suite_forked(suite);

@@ -82,8 +82,8 @@ START_TEST(rows_by_verdict)
                   kvr_error());
     ck_assert(r.n_figures == 1 && r.n_rows == CLAIMS && r.n_left_out == 2);
     read("claims.tsv");
-    /* Order: claims that hold, the largest effect first, then equal ones, then contrary ones.
-     * Claims without an interval or a margin are left out. */
+    /* Order: claims that hold (largest effect first), then claims with the verdict `equal`, then
+     * claims that do not hold. Claims without an interval or a margin are left out. */
     ck_assert(at("\tlarge\tholds") < at("\tsmall\tholds"));
     ck_assert(at("\tsmall\tholds") < at("\twithin\tequal"));
     ck_assert(at("\twithin\tequal") < at("\tcontrary\tdoes not hold"));

@@ -117,11 +117,11 @@ START_TEST(noise_made_dominance)
 }
 END_TEST
 
-/* Methods 0 and 1 have the same bytes. Method 0 is better by 1 on average of six prompts, with a
- * standard deviation of sqrt(6), so that the mean's is 1. A resampled mean is below 0 with
- * probability Phi(-1) = 15.9 %; then 1 is on the front instead of 0. The tolerance covers the
- * standard deviation of 2000 resamples, 0.8 %, and that a mean of six values is not quite
- * normal. */
+/* Methods 0 and 1 have the same bytes. The quality of method 0 is higher by 1 on average of six
+ * prompts, with a standard deviation of sqrt(6), so the standard error of the mean is 1. A
+ * resampled mean difference is below 0 with probability Phi(-1) = 15.9 %; then method 1 is on the
+ * front instead of 0. The tolerance covers the standard deviation of 2000 resamples, 0.8 %, and
+ * that a mean of six values is not quite normal. */
 START_TEST(membership)
 {
     /* bytes and quality of each method; more is better */
@@ -147,7 +147,7 @@ START_TEST(membership)
     ck_assert_int_eq(kvr_front_membership(&f, 1, p), KVR_OK);
     ck_assert_msg(fabs(p[1] - 0.159) <= 0.03, "the worse is on the front in %g", p[1]);
     ck_assert_double_le(fabs(p[0] + p[1] - 1), 1e-9);
-    /* method 2 is best in bytes, method 3 worst in both */
+    /* method 2 has the most of the first objective, method 3 the least of both */
     ck_assert(fabs(p[2] - 1) <= 1e-9 && p[3] == 0);
     ck_assert_int_eq(kvr_front_membership(&f, 1, q), KVR_OK);
     for (int i = 0; i < 4; i++)

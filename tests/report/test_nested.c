@@ -1,4 +1,4 @@
-/* test_nested.c - repeats, draws and seeds of a prompt do not count as independent samples. */
+/* test_nested.c - repeats, reruns and seeds of a prompt do not count as independent samples. */
 #include <check.h>
 #include <math.h>
 
@@ -9,8 +9,8 @@
 
 START_TEST(means_of_means)
 {
-    /* Prompt 1 has the values 1 and 3 in seed 1, and 6 in seed 2. Prompt 2 has one value and a
-     * missing one. */
+    /* Prompt 1 has the values 1 and 3 in seed 1, and 6 in seed 2. Prompt 2 has the value 10 in seed
+     * 9, and no value (NaN) in seed 8. */
     struct kvr_sample s[] = { { 2, 9, 10 }, { 1, 1, 3 }, { 1, 2, 6 }, { 2, 8, NAN }, { 1, 1, 1 } };
     struct kvr_sample again[] = { { 1, 2, 6 }, { 1, 1, 1 }, { 1, 1, 3 }, { 2, 9, 10 } };
     double x[2];

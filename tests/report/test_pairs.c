@@ -17,12 +17,13 @@ START_TEST(by_hand)
     ck_assert(c.n == 0 && isnan(c.p) && isnan(c.p_above) && isnan(c.ci.lo));
     ck_assert_int_eq(kvr_compare(one, 1, 0.95, &c), KVR_OK);
     ck_assert(c.p == 1 && c.p_above == 0.75 &&
-              isnan(c.ci.lo)); /* of the two sums, 3 is equal to the observed one and -3 is below */
+              isnan(c.ci.lo)); /* of 3 and -3, the two possible sums, 3 is the observed one */
     ck_assert_int_eq(kvr_compare(zero, 3, 0.95, &c), KVR_OK);
     ck_assert(c.p == 1 && c.p_above == 0.5 && c.ci.lo == 0 && c.ci.hi == 0);
     /* The 16 sums of +-1 +-2 +-3 +-1 are 7 once, 5 twice, 3 twice, 1 three times, and their
-     * negatives. The observed sum is 5. Three sums are >= 5, so p = 6/16. For p_above, 13/16 are
-     * below and 2/16 equal. */
+     * negatives. The observed sum is 5. Three sums are >= 5 and three are <= -5, so the two-sided p
+     * is 6/16. p_above is the fraction of sums below 5, 13/16, plus half the fraction equal to 5,
+     * 2/16. */
     ck_assert_int_eq(kvr_compare(four, 4, 0.95, &c), KVR_OK);
     ck_assert(c.p == 6.0 / 16 && c.p_above == (13 + 0.5 * 2) / 16 && c.mean == 1.25);
     ck_assert_int_eq(kvr_compare(same, 6, 0.95, &c), KVR_OK);
@@ -64,7 +65,7 @@ END_TEST
 /* From 34 to 35 pairs the test changes from all 2^34 sums to Student's distribution. The 35th
  * difference equals the mean, so p may fall only a little: by about 10 % for the extra pair and the
  * smaller spread. A sum of 34 sign-flipped terms has an excess kurtosis of -2 sum d^4 / (sum
- * d^2)^2, about -0.1. That changes a p of a few percent by a tenth of itself. */
+ * d^2)^2, about -0.1, which changes a p of a few percent by about 10 %. */
 START_TEST(many_pairs)
 {
     double d[KVR_FLIPS_EXACT + 1], mean;
@@ -86,8 +87,8 @@ END_TEST
 
 START_TEST(holm)
 {
-    /* 0.01 x 4, 0.02 x 3, then 0.03 x 2 = 0.06, at least the previous one; 0.5 x 1; NaN is not
-     * tested. */
+    /* Holm's procedure over the four p that are not NaN: 0.01 x 4 = 0.04, 0.02 x 3 = 0.06, 0.03 x 2
+     * = 0.06, 0.5 x 1. An adjusted p is at least the previous one. */
     const double p[] = { 0.03, 0.5, NAN, 0.01, 0.02 }, one[] = { 0.04 };
     const double want[] = { 0.06, 0.5, NAN, 0.04, 0.06 };
     double got[5];
@@ -97,8 +98,9 @@ START_TEST(holm)
         ck_assert(isnan(want[i]) ? isnan(got[i]) : fabs(got[i] - want[i]) <= 1e-15);
     ck_assert_int_eq(kvr_holm(one, 1, got), KVR_OK);
     ck_assert_double_eq(got[0], 0.04);
-    /* n pairs can reach p = 2^(1 - n): 2^-5 = 0.031 <= 0.05; 2^-9 = 0.00195 <= 0.05 / 25 = 0.002 <
-     * 2^-8; 2^-10 <= 0.05 / 33. */
+    /* The smallest p of n pairs is 2^(1 - n). One test at 5 % needs 6 pairs: 2^-5 = 0.031. 25 tests
+     * need 10 pairs: 2^-9 = 0.00195 <= 0.05 / 25 = 0.002. 33 tests need 11 pairs: 2^-10 <= 0.05 /
+     * 33. */
     ck_assert_int_eq(kvr_pairs_needed(1, 0.95), 6);
     ck_assert_int_eq(kvr_pairs_needed(25, 0.95), 10);
     ck_assert_int_eq(kvr_pairs_needed(33, 0.95), 11);
@@ -146,9 +148,9 @@ START_TEST(false_alarms)
 }
 END_TEST
 
-/* The test can fail: the sign-flip test alone has too many false positives for skewed
- * differences. */
-START_TEST(signs_alone_do_not)
+/* Shows that false_alarms() can fail: the sign-flip test alone has more than 7 % false positives
+ * for skewed differences. */
+START_TEST(sign_flips_alone_are_too_liberal)
 {
     ck_assert_double_ge(false_rate(EXPONENTIAL, 8, true), 7);
     ck_assert_double_le(false_rate(LAPLACE, 8, true), 6); /* exact for symmetric differences */
@@ -185,7 +187,7 @@ int main(void)
     tcase_add_test(tc, many_pairs);
     tcase_add_test(tc, holm);
     tcase_add_loop_test(tc, false_alarms, 0, (int)N_KINDS * (int)N_SIZES);
-    tcase_add_test(tc, signs_alone_do_not);
+    tcase_add_test(tc, sign_flips_alone_are_too_liberal);
     tcase_add_test(tc, power);
     tcase_set_timeout(tc, 120);
     suite_add_tcase(suite, tc);

@@ -1,5 +1,5 @@
-/* test_palette.c - the table of colours: every family has its own colour, and it stands out from
- * white paper and from the page's dark cards. */
+/* test_palette.c - the table of colours: every family has its own colour, which stands out from
+ * white paper and from the dark cards of the HTML page. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ START_TEST(all_stand_out_on_light_and_dark)
 }
 END_TEST
 
-START_TEST(a_colour_hangs_on_the_name_alone)
+START_TEST(a_colour_depends_on_the_name_alone)
 {
     ck_assert_str_eq(kvr_family_colour("RTN"), "#0072B2");
     ck_assert_str_eq(kvr_family_colour("of a plug-in"), kvr_family_colour("of a plug-in"));
@@ -80,7 +80,7 @@ int main(void)
 
     tcase_add_test(tc, each_family_of_the_registry_has_its_own);
     tcase_add_test(tc, all_stand_out_on_light_and_dark);
-    tcase_add_test(tc, a_colour_hangs_on_the_name_alone);
+    tcase_add_test(tc, a_colour_depends_on_the_name_alone);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,5 +1,5 @@
-/* test_plot.c - compares a figure's script and data with golden files; tests hostile names, the
- * front, the placement of labels, and plotting without gnuplot.
+/* test_plot.c - compares a figure's script and data with golden files. Also tests names that
+ * gnuplot could execute, the Pareto front, the placement of labels, and plotting without gnuplot.
  * KVREEL_GOLDEN=write rewrites the golden files; look at the difference before keeping it. */
 #include <check.h>
 #include <math.h>
@@ -135,8 +135,8 @@ static void compare_golden(const char *name)
     free(want);
 }
 
-/* If most values are above 0.9, the axis is stretched so that each further nine takes the same
- * length. No text in a figure of column width is below 7 points. */
+/* If most values are above 0.9, the axis is logarithmic in 1 - v: 0.9, 0.99 and 0.999 are equally
+ * spaced. No text in a figure of column width (3.35 inches) is below 7 points. */
 START_TEST(near_one_is_stretched)
 {
     static const struct row rows[] = { { "BF16", "BF16", 1.0, 1.0, 4, 21 },
@@ -161,8 +161,8 @@ START_TEST(near_one_is_stretched)
 }
 END_TEST
 
-/* With many points only those on the front have an error bar; the data has all intervals. An axis
- * that ends at 1 includes the value 1. */
+/* With many points only those on the Pareto front have an error bar; the data file has all
+ * intervals. An axis that ends at 1 includes the value 1. */
 START_TEST(many_points_stay_readable)
 {
     enum { MANY = 40 };
@@ -198,7 +198,7 @@ START_TEST(many_points_stay_readable)
             n_bars += bar;
     }
     ck_assert_int_eq(n_lines, MANY + 1);
-    ck_assert_int_eq(n_bars, 1 + MANY / 2); /* BF16 and the better half of the methods have bars */
+    ck_assert_int_eq(n_bars, 1 + MANY / 2); /* BF16 and the odd methods form the front */
     ck_assert_int_eq(sscanf(strstr(script, "set yrange ["),
                             "set yrange [%*[^:]:%lf]\nsy(v) = -log10(1 - v > %lf", &top, &cap),
                      2);
@@ -241,7 +241,7 @@ START_TEST(script_and_data_are_golden)
 }
 END_TEST
 
-/* Two runs give the same picture, and hostile names appear as text. */
+/* Two runs give the same picture, and names that gnuplot could execute appear as text. */
 START_TEST(pictures_are_deterministic)
 {
     struct kvr_table *t = make_rows(golden_rows, N_GOLDEN);
@@ -290,7 +290,7 @@ END_TEST
 
 /* A stretched axis along the narrow side of a page has at most six numbers of six characters, so
  * that they do not overlap. Two axes of the same metric have the same numbers. */
-START_TEST(numbers_have_room)
+START_TEST(axis_numbers_do_not_overlap)
 {
     static const struct kvr_column columns[] = {
         { .name = "method" },  { .name = "family" },      { .name = "is_baseline" },
@@ -336,8 +336,8 @@ START_TEST(numbers_have_room)
 }
 END_TEST
 
-/* Results of two machines go into two figures that name them. A bar beyond the axis is cut, and the
- * caption says so. Captions use the setting names of sweep files. */
+/* Results of two machines give two figures, each with the machine's name. A bar beyond the axis is
+ * cut, and the caption says so. Captions use the setting names of sweep files. */
 START_TEST(machines_are_not_mixed)
 {
     static const struct kvr_column columns[] = {
@@ -462,7 +462,7 @@ START_TEST(every_plot_reads_the_store)
         struct kvr_plot_result r;
         char name[128];
 
-        if (strcmp(kvr_plots[i].name, "suites") == 0) { /* there is one suite */
+        if (strcmp(kvr_plots[i].name, "suites") == 0) { /* refused: the store has one suite */
             ck_assert_int_eq(kvr_plot(db, "suites", dir, KVR_PLOT_SVG, &plain, &r), KVR_EINVAL);
             continue;
         }
@@ -480,7 +480,8 @@ START_TEST(every_plot_reads_the_store)
 }
 END_TEST
 
-/* Stores BF16 and 15 methods, each with two prompts and two seeds, per-frame values and passes. */
+/* Stores BF16 and 15 methods, each with two prompts and two seeds. Every cell has SSIM per frame
+ * and the memory use of two passes. */
 static void fill_many(const char *path)
 {
     enum { METHODS = 16, CELLS = METHODS * 4 };
@@ -529,8 +530,8 @@ static void fill_many(const char *path)
     kvr_store_close(&s);
 }
 
-/* The caption states the number of independent samples, and the methods that have no label or no
- * panel. */
+/* The captions state the number of independent samples, the number of methods without a label
+ * (drift), and the number of methods shown (memory_trace). */
 START_TEST(captions_say_what_is_shown)
 {
     static const struct {
@@ -576,8 +577,8 @@ static bool place_of(const char *script, const char *name, double *x, double *y)
     return at && sscanf(at + strlen(want), "%lf,%lf", x, y) == 2;
 }
 
-/* Labels do not cover the text below the edge of the floor. */
-START_TEST(names_leave_the_floor_its_words)
+/* Labels do not cover the words below the line of the chaos floor. */
+START_TEST(labels_do_not_cover_the_words_at_the_floor)
 {
     const double floor = 60;
     double x[2], y[2];
@@ -691,7 +692,7 @@ static double from_text(const struct kvr_label *l, double height, double x, doub
 
 /* For pairs of close marks with other marks around them: a label is nearer to its own mark than to
  * any other. Otherwise it has a leader line and is near no mark. */
-START_TEST(names_are_not_another_marks)
+START_TEST(labels_are_nearest_to_their_own_mark)
 {
     /* The marks of fifteen methods in a figure of compression against PSNR. */
     static const double px[] = { 135, 225, 313, 348, 490, 495, 496, 548,
@@ -727,12 +728,13 @@ START_TEST(names_are_not_another_marks)
         ck_assert_msg(taken_for < 0 || l[i].elsewhere, "name %d stands at mark %d", i, taken_for);
         wrong += taken_for >= 0;
     }
-    ck_assert_int_le(wrong, 2); /* three marks within 12 pixels have no space for three labels */
+    ck_assert_int_le(wrong, 2); /* two may be wrong: three marks within 12 pixels have too little
+                                 * space */
 }
 END_TEST
 
 /* A label does not cover an interval's bar if there is space next to it. */
-START_TEST(names_leave_bars_free)
+START_TEST(labels_do_not_cover_bars)
 {
     const double x = 300, y = 200;
     const struct kvr_line bars[] = { { 50, y, 650, y }, { x, 150, x, 250 } };
@@ -768,7 +770,7 @@ int main(void)
     tcase_add_test(tc, script_and_data_are_golden);
     tcase_add_test(tc, pictures_are_deterministic);
     tcase_add_test(tc, settings_are_not_mixed);
-    tcase_add_test(tc, numbers_have_room);
+    tcase_add_test(tc, axis_numbers_do_not_overlap);
     tcase_add_test(tc, machines_are_not_mixed);
     tcase_add_test(tc, nothing_to_draw_is_an_error);
     tcase_add_test(tc, one_point_has_axes);
@@ -776,11 +778,11 @@ int main(void)
     tcase_add_test(tc, folder_that_cannot_be_made_is_named);
     tcase_add_test(tc, every_plot_reads_the_store);
     tcase_add_test(tc, captions_say_what_is_shown);
-    tcase_add_test(tc, names_leave_the_floor_its_words);
+    tcase_add_test(tc, labels_do_not_cover_the_words_at_the_floor);
     tcase_add_test(tc, names_and_formats_are_checked);
     tcase_add_test(tc, labels_do_not_overlap);
-    tcase_add_test(tc, names_are_not_another_marks);
-    tcase_add_test(tc, names_leave_bars_free);
+    tcase_add_test(tc, labels_are_nearest_to_their_own_mark);
+    tcase_add_test(tc, labels_do_not_cover_bars);
     suite_add_tcase(s, tc);
     return run_suite_forked(s);
 }

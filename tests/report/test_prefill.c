@@ -1,5 +1,5 @@
-/* test_prefill.c - the table of partial-prefill runs: which runs are paired, the intervals of
- * differences, and the verdicts on the paper's claims. */
+/* test_prefill.c - the table of partial-prefill runs: which runs the table compares, the intervals
+ * of differences, and the verdicts on published claims. */
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
@@ -17,8 +17,8 @@
 
 enum { TEXTS = 8, BINS = 2 };
 
-/* Per method: NLL and attention mass in excess of BF16's. Texts differ more than methods, so only
- * differences paired by text are significant. */
+/* nll and mass: a method's NLL and attention mass minus BF16's. NLL differs more between texts than
+ * between methods, so only differences within each text are significant. */
 static const struct {
     const char *label, *correction;
     double nll, mass;
@@ -138,7 +138,7 @@ static const struct kvr_prefill_run *run_of(const struct kvr_prefill *p, const c
     return NULL;
 }
 
-START_TEST(runs_are_places_and_methods)
+START_TEST(runs_are_prefixes_and_methods)
 {
     struct kvr_prefill p;
     const struct kvr_prefill_run *r;
@@ -183,7 +183,7 @@ START_TEST(differences_are_paired_by_text)
                      KVR_OK);
     ck_assert_int_eq(c.n, TEXTS);
     ck_assert_double_eq_tol(c.mean, -0.75, 1e-12);
-    /* the difference is the same for every text */
+    /* the difference is the same for every text, so the interval has no width */
     ck_assert_double_eq_tol(c.ci.hi - c.ci.lo, 0, 1e-9);
     ck_assert_int_eq(
         kvr_prefill_compare(&p, run_of(&p, "A", 512), NULL, KVR_PREFILL_MASS_SHIFT, &c), KVR_OK);
@@ -262,8 +262,8 @@ START_TEST(claims_have_a_verdict)
 }
 END_TEST
 
-/* The contrary claims: A+taylor is made worse than A, and its NLL after the first prefix is lowered
- * below BF16's. */
+/* Changes the stored values so that the claims fail: A+taylor gets a higher NLL than A, and a lower
+ * NLL than BF16 after the first prefix. */
 START_TEST(claims_can_fail)
 {
     struct kvr_reproduction r;
@@ -310,7 +310,7 @@ int main(void)
     Suite *s = suite_create("prefill");
 
     tcase_add_unchecked_fixture(tc, fill, drop);
-    tcase_add_test(tc, runs_are_places_and_methods);
+    tcase_add_test(tc, runs_are_prefixes_and_methods);
     tcase_add_test(tc, means_are_over_tokens);
     tcase_add_test(tc, differences_are_paired_by_text);
     tcase_add_test(tc, the_table_tells_corrections_apart);
