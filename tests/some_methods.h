@@ -41,9 +41,9 @@ static inline bool method_parts_add(struct method_parts *all, const char *what, 
     return true;
 }
 
-/* Adds the stages and options in a codec's canonical text to the set `all`. Returns true if the set
- * did not contain one of them. For example, "hadamard | sym(bits=4,group=16)" adds the stages
- * hadamard and sym, and the option bits=4 of sym. */
+/* Adds the stages and options in a codec's canonical text to the set `all`. Returns true if at
+ * least one of them is new. For example, "hadamard | sym(bits=4,group=16)" adds the stages hadamard
+ * and sym, and the option bits=4 of sym. */
 static inline bool method_parts_of_codec(struct method_parts *all, const struct kvr_codec *c)
 {
     char text[sizeof c->text], *at, *rest = text;
@@ -110,8 +110,8 @@ static inline bool brings_a_part(int i)
     return brings[i];
 }
 
-/* Returns whether tests skip method i: under the sanitizers they skip every method outside the
- * subset, otherwise none. */
+/* Returns whether tests skip method i. Without sanitizers, tests skip no method. With sanitizers,
+ * they skip the methods outside the subset. */
 static inline bool left_out_sanitized(int i)
 {
     return sanitized() && !brings_a_part(i);

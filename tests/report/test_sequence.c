@@ -1,5 +1,5 @@
-/* test_sequence.c - verdicts on claims that are tested after every prompt: examples by hand, rates
- * of false verdicts, and the number of prompts saved. */
+/* test_sequence.c - verdicts on claims that are tested after every prompt: examples computed by
+ * hand, rates of false verdicts, and prompts saved over a fixed number. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "tests/report/draws.h"
 #include "tests/suite.h"
 
-enum { MOST = 192, CLAIMS = 30 }; /* number of prompts per claim, and of claims per ledger */
+enum { MOST = 192, CLAIMS = 30 }; /* maximum prompts per claim; claims per ledger */
 static const double alpha = 0.05;
 
 /* Standard deviations of the distributions in draws.h, so that effects can be stated in units of
@@ -29,8 +29,9 @@ static double sd_of(enum draws kind)
     }
 }
 
-/* Fills x [MOST] with mean 0 and standard deviation 1. The long tail is upwards in even trials and
- * downwards in odd ones. */
+/* Fills x [MOST] with samples of a distribution, scaled to standard deviation 1; the mean is 0. Odd
+ * trials are mirrored, so that a skewed distribution is tested with its long tail on either
+ * side. */
 static void sample(double *x, enum draws kind, uint64_t seed, uint32_t trial)
 {
     for (uint32_t b = 0; b < MOST / DRAWS_MAX; b++)
@@ -64,9 +65,10 @@ START_TEST(by_hand)
     ck_assert_double_eq_tol(s.m3, cube, 1e-10);
     ck_assert(kvr_sequence_log_e(&s, 3) == 0);
     ck_assert(kvr_sequence_log_e(&s, 1) > kvr_sequence_log_e(&s, 2));
-    /* For the mean m = 2: z = 0.978945, and g = -0.472262 is the standard error of a skewness of 0.
-     * h = z + g z^2 / 3 + g^2 z^3 / 27 + g / 144 = 0.832553, t^2 = 16.6355. log E = -log(25) / 2 +
-     * 12 (log(1 + t^2 / 23) - log(1 + t^2 / 575)) = 4.5791. */
+    /* log E(2) by hand, in the notation of sequence.h: z = (3 - 2) / sd = 0.978945. The sample
+     * skewness is 0, so g is minus its standard error, -0.472262. h = z + g z^2 / 3 + g^2 z^3 / 27
+     * + g / 144 = 0.832553 and t^2 = 24 h^2 = 16.6355. log E = -log(25) / 2 + 12 (log(1 + t^2 / 23)
+     * - log(1 + t^2 / 575)) = 4.5791. */
     ck_assert_double_eq_tol(kvr_sequence_log_e(&s, 2), 4.5791, 1e-4);
     kvr_sequence_region(&s, 0.5, &region, &log_e);
     ck_assert(region == KVR_ABOVE && log_e == kvr_sequence_log_e(&s, 0.5));
@@ -76,8 +78,8 @@ START_TEST(by_hand)
     ck_assert_double_eq_tol(kvr_sequence_log_e(&s, lo), log(20), 1e-9);
     ck_assert_double_eq_tol(kvr_sequence_log_e(&s, hi), log(20), 1e-9);
     ck_assert(lo < 3 && 3 < hi && fabs(lo + hi - 6) <= 1e-9);
-    /* Fewer than KVR_SEQUENCE_MIN prompts give no evidence, whatever their values. Equal values
-     * give an interval of width 0. */
+    /* Fewer than KVR_SEQUENCE_MIN prompts give no evidence, whatever their values. If all values
+     * are equal, the interval has width 0. */
     s = of(x, KVR_SEQUENCE_MIN - 1);
     ck_assert(kvr_sequence_log_e(&s, -100) == 0);
     kvr_sequence_interval(&s, log(20), &lo, &hi);
@@ -104,14 +106,14 @@ START_TEST(needed)
     kvr_sequence_region(&s, 0.005, &region, &log_e);
     n = kvr_sequence_needed(&s, 0.005, log(200));
     ck_assert(log_e < log(200) && n > 24 && isfinite(n));
-    /* Repeating the same values keeps their mean and skewness, and nearly their standard
-     * deviation. */
+    /* Repeating the 24 values up to the predicted n changes neither mean nor skewness, and the
+     * standard deviation only slightly. The evidence must then be about the required log(200). */
     more = (struct kvr_sequence){ 0 };
     for (int i = 0; i < n; i++)
         kvr_sequence_add(&more, x[i % 24]);
     kvr_sequence_region(&more, 0.005, &region, &log_e);
     ck_assert_double_eq_tol(log_e, log(200), 1.0);
-    /* with the mean on the margin no number of prompts is enough */
+    /* If the mean equals the margin, no number of prompts gives a verdict. */
     ck_assert(isinf(kvr_sequence_needed(&s, fabs(s.mean), log(200))));
 }
 END_TEST
@@ -122,8 +124,9 @@ START_TEST(e_bh)
     bool told[7];
     double threshold;
 
-    /* Six claims are tested; NaN is none. With three verdicts each needs evidence of 6 / (3 x .05)
-     * = 40. The fourth, 39, is enough because four need only 30. */
+    /* The NaN is not tested, so there are six claims. For k rejections e-BH needs k claims with E
+     * >= 6 / (.05 k). E = 39 is below the 40 of k = 3, but above the 30 of k = 4, so four claims
+     * are rejected. */
     ck_assert_int_eq(kvr_e_bh(log_e, 7, alpha, told, &threshold), KVR_OK);
     ck_assert(told[0] && told[2] && told[4] && told[5] && !told[1] && !told[3] && !told[6]);
     ck_assert_double_eq_tol(threshold, log(6 / (4 * alpha)), 1e-12);
@@ -134,8 +137,9 @@ START_TEST(e_bh)
 }
 END_TEST
 
-/* Percentage of trials in which the evidence against the true mean ever reaches 1 / level, after 12
- * to 192 prompts. With 4000 trials a rate of 5 % has a standard deviation of .35 %. */
+/* Returns the percentage of trials in which E(true mean) reaches 1 / level after any of prompts 12
+ * to 192. The percentage must not exceed the level. With 4000 trials, a rate of 5 % has a standard
+ * deviation of .35 %. */
 static double ever_false(enum draws kind, double level)
 {
     enum { TRIALS = 4000 };
@@ -163,14 +167,14 @@ START_TEST(one_claim)
     printf("sequence: %-22s false at 5 %%: %.2f %%, at 0.5 %%: %.2f %%\n", draws_name[_i], five,
            half);
     ck_assert_msg(five <= 5, "%s: %.2f %% false", draws_name[_i], five);
-    /* Far in the tail, the skewness of a lognormal cannot be estimated from its sample: the rate
-     * may be more than twice the level. */
+    /* A sample of a lognormal distribution does not show the skewness of its far tail. At level 0.5
+     * %, the rate may therefore be more than twice the level. */
     ck_assert_msg(half <= (_i == LOGNORMAL ? 1.4 : 0.5), "%s: %.2f %% false", draws_name[_i], half);
 }
 END_TEST
 
-/* Student's interval for a fixed n, tested after every prompt, is wrong far more often than its
- * level. The sequence avoids that. */
+/* Control: Student's 95 % interval is valid for one fixed n. Checked after every prompt, it
+ * excludes the true mean at least once in far more than 5 % of the trials. */
 START_TEST(fixed_interval_does_not)
 {
     enum { TRIALS = 500 };
@@ -195,9 +199,9 @@ END_TEST
 
 /* --- a ledger --------------------------------------------------------------------------- */
 
-/* True means in standard deviations over prompts; the margin is 0.1. A third of the claims is on
- * the margin, where false verdicts are most likely. A third holds by .3 to 2.1, and a third is
- * equal or does not hold. */
+/* True means of the claims, in units of the standard deviation over prompts. The margin is 0.1.
+ * Claims 0 to 9 have a mean of +-0.1, on the margin, where false verdicts are most likely. Claims
+ * 10 to 19 hold (0.3 to 2.1), 20 to 24 are equal (0), and 25 to 29 do not hold (-1.1 to -2.1). */
 enum { LEDGERS = 200 };
 static const double margin = 0.1;
 
@@ -212,13 +216,14 @@ static double true_mean(int i)
 }
 
 struct ledger_result {
-    double false_share;     /* share of false verdicts, averaged over ledgers */
+    double false_share;     /* fraction of verdicts that are false, averaged over ledgers */
     int any_false;          /* number of ledgers with a false verdict */
-    int told[CLAIMS];       /* number of ledgers in which the claim got a verdict */
-    int n[CLAIMS][LEDGERS]; /* number of prompts at its verdict; MOST if there is none */
+    int told[CLAIMS];       /* number of ledgers with a verdict on claim i */
+    int n[CLAIMS][LEDGERS]; /* prompts until the verdict on claim i; MOST: no verdict */
 };
 
-/* Is a claim's verdict false? On the margin itself both neighbouring verdicts are true. */
+/* Returns whether verdict `told` is false for a true mean. A mean of exactly +-margin is within the
+ * margin, so "above" and "below" are false for it. */
 static bool is_false(enum kvr_region told, double mean)
 {
     return told == KVR_ABOVE   ? mean <= margin
@@ -226,7 +231,7 @@ static bool is_false(enum kvr_region told, double mean)
                                : fabs(mean) > margin;
 }
 
-/* After each prompt, e-BH is applied to all claims, and open claims may get a verdict. A verdict is
+/* After each prompt, e-BH tests all claims, and claims without a verdict may get one. A verdict is
  * final. */
 static void run_ledgers(struct ledger_result *r)
 {
@@ -267,8 +272,9 @@ static void run_ledgers(struct ledger_result *r)
     }
 }
 
-/* Prompts that a ledger with the same n for all claims needs. It is the least n at which Student's
- * interval at level 1 - alpha / CLAIMS lies inside the true region in nine of ten samples. */
+/* Returns the number of prompts that a test with a fixed n needs for 90 % power. At this n,
+ * Student's interval (level 1 - alpha / CLAIMS, a Bonferroni correction) lies beyond the margin in
+ * nine of ten samples of mean `effect`. */
 static int fixed_n(double effect)
 {
     for (int n = KVR_SEQUENCE_MIN; n < 4000; n++) {
@@ -311,7 +317,7 @@ START_TEST(ledger)
            CLAIMS, 100 * r.false_share, 100.0 * r.any_false / LEDGERS, (double)all / LEDGERS,
            CLAIMS, planned, 100 * kvr_median(saved, n), 100 * kvr_median(own, n));
     ck_assert_msg(r.false_share <= alpha, "%.3f of the verdicts are false", r.false_share);
-    for (int i = 14; i < 20; i++) /* effects of .9 and more do get a verdict */
+    for (int i = 14; i < 20; i++) /* effects of .9 to 2.1 */
         ck_assert_msg(r.told[i] >= 0.95 * LEDGERS, "claim %d told %d times", i, r.told[i]);
     ck_assert_msg(kvr_median(saved, n) >= 0.5, "saves %.2f", kvr_median(saved, n));
 }

@@ -11,13 +11,14 @@ START_TEST(normal)
     ck_assert_double_le(fabs(kvr_normal_cdf(1.0) - 0.84134), 5e-6);
     ck_assert_double_le(fabs(kvr_normal_cdf(-2.0) - 0.02275), 5e-6);
     ck_assert_double_le(fabs(kvr_normal_quantile(0.975) - 1.95996), 5e-6);
-    for (double p = 0.01; p < 1; p += 0.07) /* bisection ends at neighbouring numbers */
+    for (double p = 0.01; p < 1; p += 0.07) /* quantiles are exact to the last bits */
         ck_assert_double_le(fabs(kvr_normal_cdf(kvr_normal_quantile(p)) - p), 1e-14);
     ck_assert(isinf(kvr_normal_quantile(0)));
 }
 END_TEST
 
-/* Of three SSIM values two are 1. Their interval must not extend beyond 1. */
+/* Student's interval of three SSIM values ends above 1, the maximum of SSIM. kvr_interval_within()
+ * must cut it at 1. */
 START_TEST(interval_ends_where_values_do)
 {
     const double x[] = { 1, 1, 0.9 };
@@ -37,16 +38,16 @@ START_TEST(median_of_few)
 
     ck_assert_double_eq(kvr_median(odd, 3), 5);
     ck_assert_double_eq(kvr_median(even, 4), 2.5);
-    ck_assert_double_eq(odd[0], 5); /* the caller's order stays */
+    ck_assert_double_eq(odd[0], 5); /* the input is not sorted in place */
     ck_assert(isnan(kvr_median(odd, 0)));
     ck_assert_double_eq(kvr_standard_error(odd, 3), sqrt(16.0 / 3)); /* variance 16 */
     ck_assert(isnan(kvr_standard_error(odd, 1)));
 }
 END_TEST
 
-/* Ranks, from 1, of the ends of the 95 % interval of a median: n = 6: 1..6 (96.875 %), 9: 2..8
- * (96.09 %), 20: 6..15 (95.86 %). Sources: W. J. Conover, Practical Nonparametric Statistics, and
- * the binomial sums. */
+/* The 95 % interval of the median of n values runs from the value of rank `lo` to that of rank
+ * `hi`; `level` is its exact coverage. Sources: W. J. Conover, Practical Nonparametric Statistics,
+ * and binomial sums. */
 static const struct {
     int n, lo, hi;
     double level;
@@ -64,7 +65,7 @@ START_TEST(median_ranks)
     ck_assert_int_eq(kvr_median_interval(x, ranks[_i].n, 0.95, &ci), KVR_OK);
     ck_assert_double_eq(ci.lo, ranks[_i].lo);
     ck_assert_double_eq(ci.hi, ranks[_i].hi);
-    ck_assert_double_le(fabs(ci.level - ranks[_i].level), 5e-8); /* digits of the table */
+    ck_assert_double_le(fabs(ci.level - ranks[_i].level), 5e-8); /* the table has 7 digits */
     ck_assert_int_eq(ci.min_max, ranks[_i].n < 6);
     ck_assert_int_eq(kvr_median_interval(x, 0, 0.95, &ci), KVR_EINVAL);
 }
@@ -77,7 +78,7 @@ START_TEST(outliers)
 
     ck_assert_int_eq(kvr_outliers(x, 7, flag), 1);
     ck_assert(flag[6] && !flag[0] && !flag[3]);
-    x[6] = 11.0; /* six times as far as the others is less than ten standard deviations */
+    x[6] = 11.0; /* 6.3 median absolute deviations; the limit is 14.8 */
     ck_assert_int_eq(kvr_outliers(x, 7, flag), 0);
 }
 END_TEST
@@ -115,16 +116,18 @@ START_TEST(mean_interval)
     ck_assert_int_eq(kvr_mean_interval(same, 1, 0.95, &a), KVR_EINVAL);
     ck_assert_int_eq(kvr_mean_interval(same, 4, 0.95, &a), KVR_OK);
     ck_assert(a.lo == 2 && a.hi == 2);
-    /* Without skewness the interval is Student's. The sum of squares is 20, so s / sqrt(4) =
-     * sqrt(20 / 3) / 2 = 1.29099, times t with 3 degrees of freedom, 3.18245 (rounded by up to
+    /* Without skewness the interval is Student's: +-t s / sqrt(4). The sum of squares is 20, so s /
+     * sqrt(4) = sqrt(20 / 3) / 2 = 1.29099. t is 3.18245 for 3 degrees of freedom (rounded to
      * 5e-6). */
     ck_assert_int_eq(kvr_mean_interval(even, 4, 0.95, &a), KVR_OK);
     ck_assert_double_le(fabs(a.hi - 1.29099 * 3.18245), 2e-5);
     ck_assert_double_eq(a.lo, -a.hi);
-    /* Mean 5, s = sqrt(110 / 3) = 6.055301, y = 3.182446 / 2 = 1.591223, m2 = 27.5, m3 = 157.5, G =
-     * sqrt(12) / 2 x 157.5 / 27.5^1.5 = 1.891656. 1 + G (-y - G / 24) = -2.159145 has the cube root
-     * -1.292490. So -h(-y) = 3 / G x 2.292490 = 3.635688 > y, and hi = 5 + s x 3.635688. h(y) =
-     * 0.902050 < y, so the short side is Student's. Seven digits leave an error of about 1e-5. */
+    /* Skewed values by hand, in the notation of stats.h: mean 5, s = sqrt(110 / 3) = 6.055301, y =
+     * t / 2 = 3.182446 / 2 = 1.591223, m2 = 27.5, m3 = 157.5. G = sqrt(12) / 2 x 157.5 / 27.5^1.5 =
+     * 1.891656. The cube root of 1 + G (-y - G / 24) = -2.159145 is -1.292490, so -h(-y) = 3 / G x
+     * 2.292490 = 3.635688. It exceeds y, so hi = 5 + 3.635688 s. h(y) = 0.902050 is less than y, so
+     * lo = 5 - y s, as in Student's interval. Rounding to seven digits causes errors of about
+     * 1e-5. */
     ck_assert_int_eq(kvr_mean_interval(right, 4, 0.95, &a), KVR_OK);
     ck_assert_double_le(fabs(a.hi - 27.015184), 5e-5);
     ck_assert_double_le(fabs(a.lo - (5 - 6.055301 * 1.591223)), 5e-5);

@@ -1,5 +1,5 @@
-/* test_table.c - a table in five text formats: hostile cells, folding of equal columns, and reading
- * from SQL. */
+/* test_table.c - tables in five text formats: escaping of special characters, removal of columns
+ * with one value, marks of the best values, and tables made by SQL queries. */
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
@@ -139,8 +139,9 @@ START_TEST(latex)
 }
 END_TEST
 
-/* In LaTeX the best value of each group of settings is bold, without the reference, and a value has
- * its error. */
+/* LaTeX tables print the best value of a column in bold, for each combination of settings. The
+ * reference (BF16) does not compete. Intervals and standard errors are printed with their
+ * values. */
 START_TEST(latex_marks_the_best)
 {
     static const struct kvr_column cols[] = {
@@ -472,8 +473,9 @@ START_TEST(every_report_reads_the_store)
 
         ck_assert_msg(kvr_report_table(&t, path, kvr_reports[i].name) == KVR_OK, "%s: %s",
                       kvr_reports[i].name, kvr_error());
-        /* These tables need cells that the database lacks: probes, corrections, continued clips,
-         * text runs, replays, a second suite, cut models, or more prompts for a verdict. */
+        /* These tables are empty, because the database lacks the cells that they show: probes,
+         * corrections, rollouts from given frames, language models, replays, a second suite, scaled
+         * models, or enough prompts for claims. */
         if (strncmp(kvr_reports[i].name, "probes", 6) == 0 ||
             strcmp(kvr_reports[i].name, "truth") == 0 || strcmp(kvr_reports[i].name, "bias") == 0 ||
             strcmp(kvr_reports[i].name, "suites") == 0 ||

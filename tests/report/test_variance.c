@@ -1,5 +1,5 @@
-/* test_variance.c - the variance saved by strata and by a control variate, for data of known
- * variance. */
+/* test_variance.c - compares the variance reduction by strata and by a control variate with its
+ * exact value for simulated data. */
 #include <check.h>
 #include <math.h>
 
@@ -30,7 +30,7 @@ START_TEST(strata)
         each[i] = i;
         x[i] = k[i] + (double)z[i];
     }
-    /* With 600 values the share has a standard deviation of about .03. */
+    /* With 600 values the estimate has a standard deviation of about .03. */
     ck_assert_double_eq_tol(kvr_saved_by_strata(x, k, N), 5.0 / 9, 0.09);
     ck_assert_double_eq_tol(kvr_saved_by_strata(x, none, N), 0, 1e-12);
     ck_assert(isnan(kvr_saved_by_strata(x, each, N)));
@@ -40,7 +40,8 @@ START_TEST(strata)
 }
 END_TEST
 
-/* y is x plus independent noise of the same variance, so r^2 = 1 / 2. */
+/* y is x plus independent noise of the same variance, so r^2 = 1 / 2: half of the variance is
+ * saved. */
 START_TEST(control)
 {
     double x[N], y[N];

@@ -1,4 +1,5 @@
-/* test_answer.c - from a worker's answer: why a time does not count, and why a cell is INVALID. */
+/* test_answer.c - verdicts on a cell from its worker's answer: when its time is NOISY, and when the
+ * cell is INVALID. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +41,9 @@ static void tear_down(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Stores an answer for cell i. Its phases sum to explained_ns of a rollout of 1000 ns, and `frames`
- * is the frames' hash. */
+/* Stores a worker's answer for cell i. The rollout takes 1000 ns, of which its phases explain
+ * explained_ns; `frames` is the hash of its frames. `beside` holds the codes of disturbances, and
+ * `expected` the hash of the first run's frames. */
 static struct kvr_verdict answered(int i, int explained_ns, const char *frames, const char *beside,
                                    const char *expected)
 {
@@ -81,7 +83,7 @@ static int keep_text(void *ctx, int n_columns, const char *const *names,
     return row != NULL;
 }
 
-/* "VERDICT: verdict codes; codes of its time" */
+/* Returns the stored verdict of cell i: "VERDICT: verdict codes; time codes". */
 static const char *judged(int i)
 {
     static char text[128];
@@ -154,8 +156,8 @@ START_TEST(repeats_have_the_same_frames)
 }
 END_TEST
 
-/* The outcome of a worker that ended without an answer, from its log. A worker may lack memory even
- * for its command line. */
+/* Returns the stored outcome of a worker that exits with status 1, gives no answer and leaves
+ * `log`. The log may say that memory ran out, even while the worker copied its command line. */
 static enum kvr_outcome ended_with(const char *log)
 {
     const struct kvr_attempt a = { .cell = &n.sweep.cell[0],

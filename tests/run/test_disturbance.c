@@ -90,7 +90,8 @@ START_TEST(somebody_else_on_it)
 }
 END_TEST
 
-/* GPU_SLOWED: throttled by heat for a moment. GPU_CLOCK: slow during the whole cell. */
+/* GPU_SLOWED: the GPU throttled because of heat at one sample. GPU_CLOCK: its clock was over 5 %
+ * below the fastest seen (1980 MHz) during the whole cell. */
 START_TEST(a_slow_one)
 {
     struct kvr_disturbance b = cell("1980 40 0 0 0", "1900 90 40 90 1", "1980 80 0 0 0");
@@ -118,8 +119,8 @@ START_TEST(another_one)
 }
 END_TEST
 
-/* Keeps a processor busy for 0.2 s during a cell. ours_ns: CPU time counted as that of the cell's
- * own worker. */
+/* Simulates a cell during which this program keeps a processor busy for 0.2 s. ours_ns is the CPU
+ * time of the cell's own worker; the rest counts as other programs'. */
 static struct kvr_disturbance busy_cell(int64_t ours_ns)
 {
     struct kvr_disturbance b;
@@ -132,8 +133,8 @@ static struct kvr_disturbance busy_cell(int64_t ours_ns)
     return b;
 }
 
-/* The CPU time of other programs excludes the cell's own worker. A clock is compared with the
- * fastest one of the session. Cells that run at the same time are reported. */
+/* LOAD: other programs, without the cell's own worker, used the CPU. CLOCK: the CPU's clock was
+ * below the fastest of the session. JOBS: kvreel ran several cells at once. */
 START_TEST(a_busy_host)
 {
     struct kvr_disturbance b = busy_cell(0);

@@ -93,7 +93,8 @@ START_TEST(paths_are_not_code)
 }
 END_TEST
 
-/* Python prints NaN and infinities. Each is distinguished from a number and from null. */
+/* Metric programs in Python print NaN and -Infinity, which JSON forbids. The parser accepts them
+ * and keeps them distinct from numbers and null. */
 START_TEST(not_finite_is_let_through)
 {
     const struct kvr_external e = { .command = "echo '{\"a\": NaN, \"b\": -Infinity, \"c\": 1}'",
@@ -147,7 +148,8 @@ START_TEST(a_timeout_takes_the_whole_group)
 }
 END_TEST
 
-/* If a program ends but its child keeps the pipe open, its answer is used at once. */
+/* If the program exits while its child still holds the pipe open, kvreel uses the program's answer
+ * at once. It does not wait for the child. */
 START_TEST(a_child_left_behind_is_not_waited_for)
 {
     const struct kvr_external e = { .command = "sh -c 'sleep 60 & echo \"{\\\"a\\\": 2}\"'",
@@ -199,11 +201,11 @@ static int count_open(void)
         n++;
     if (dir)
         closedir(dir);
-    return n - 3; /* does not count ".", ".." and the folder itself */
+    return n - 3; /* subtracts ".", ".." and the descriptor of `dir` */
 }
 
-/* Arguments DIR PORT FILE: prints what this process may do. Changes come last, because they affect
- * the checks of reading. */
+/* Prints as JSON which operations the sandbox allows. The arguments are DIR PORT FILE. FILE is
+ * truncated and deleted only after the check that it can be read. */
 static int probe(char **argv)
 {
     const char *dir = argv[2], *file = argv[4], *tmp = getenv("TMPDIR");

@@ -1,13 +1,13 @@
 /* test_faults.c - injects faults into a sweep. Parents and workers are killed at random moments.
- * Workers hang, run out of memory, give NaN, print garbage or crash. Disks are full, a second run
- * uses the same database, and shards are damaged.
+ * Workers hang, run out of memory, give NaN, print garbage or crash. Disks are full, two runs use a
+ * database at the same time, and a database to be merged (shard) is damaged.
  *
  * After each fault the database is sound, finished cells are unchanged, and every failure has a
  * type and a reason. In the end every cell was counted once, and its results equal those of a run
  * without faults.
  *
- * KVR_FAULTS=n sets the number of faults (`make fault-campaign`); the default is small. This
- * program is its own worker, like test_run.c. */
+ * KVR_FAULTS=n sets the number of faults (`make fault-campaign`); the default is small. The sweep
+ * starts this program, with the argument `worker`, instead of kvreel's worker. */
 #include <check.h>
 #include <signal.h>
 #include <spawn.h>
@@ -90,8 +90,8 @@ static struct answer ask(const char *path, const char *sql)
     return a;
 }
 
-/* True if the database and its tables exist; the first parent may be killed before it creates
- * them. */
+/* Returns whether the database and its tables exist. The first parent may be killed before it
+ * creates them. */
 static bool is_there(void)
 {
     struct answer a = { 0 };
@@ -113,7 +113,8 @@ static const char rows_sql[] = "SELECT key || ' ' || started || ' ' || finished 
                                "|| ' ' || session || ' ' || wall_ns FROM cell WHERE outcome = 'OK' "
                                "ORDER BY key";
 
-/* Values that must not depend on faults: results, but no times and no attempts. */
+/* Selects the results, which must equal those of a run without faults. Times and numbers of
+ * attempts may differ. */
 static const char results_sql[] =
     "SELECT c.key || ' ' || a.sha256 || ' ' || c.nominal_bytes || ' ' || c.resident_bytes || ' ' "
     "|| (SELECT group_concat(name || '=' || coalesce(value, missing), ' ') FROM (SELECT * FROM "
@@ -148,7 +149,7 @@ static void tear_down(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Starts this program as `kvreel run --retry failed`. */
+/* Starts a sweep in a new process, like `kvreel run --retry failed`. */
 static pid_t start_sweep(const char *path)
 {
     static char name[] = "test_faults", verb[] = "sweep";
@@ -174,7 +175,7 @@ static void rest_ms(unsigned ms)
     nanosleep(&(struct timespec){ ms / 1000, (long)(ms % 1000) * 1000000 }, NULL);
 }
 
-/* The process id of a child of `parent`, or 0. */
+/* Returns the process id of a child of `parent`, or 0 if it has none. */
 static pid_t child_of(pid_t parent)
 {
     char path[64], buf[256] = "";
@@ -247,8 +248,8 @@ static int faulty_workers(const char *what)
                  before);
 }
 
-/* Limits the size of every file that the sweep writes, so that the database or the frames do not
- * fit. */
+/* Simulates a full disk: limits the size of every file that the sweep writes, so that the database
+ * or the frames do not fit. */
 static int disk_full(void)
 {
     char limit[32];
@@ -270,7 +271,8 @@ static int two_runs(void)
     two = start_sweep(db);
     b = wait_exit(two);
     a = wait_exit(one);
-    /* The second run is refused, unless the first has already ended. */
+    /* One run must finish (exit code 3 if cells failed). The other is refused, unless the first has
+     * already ended. */
     ck_assert_msg(a == 0 || b == 0 || a == 3 || b == 3, "exit codes %d and %d", a, b);
     return 1;
 }
@@ -292,8 +294,7 @@ static int bad_shard(void)
     ck_assert_int_eq(system(cmd), 0);
     ck_assert_int_eq(stat(shard, &info), 0);
     f = fopen(shard, "r+");
-    /* Overwrites a whole page, the third or a later one: SQLite's check detects a broken page, but
-     * not a flipped bit in a number. */
+    /* Overwrites one page, but not the first two, with random bytes. */
     fseek(f, 4096 * (2 + (long)pick((unsigned)(info.st_size / 4096) - 3)), SEEK_SET);
     for (int i = 0; i < 4096; i++)
         fputc((int)pick(256), f);
@@ -349,7 +350,7 @@ static int inject(enum fault kind)
 
 /* --- invariants -------------------------------------------------------------------------- */
 
-/* Every line of `before` must be in `now`. */
+/* Every cell stored before the fault must be unchanged. */
 static void nothing_lost(const char *before, const char *now, const char *what)
 {
     char line[512];

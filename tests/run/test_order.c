@@ -36,7 +36,8 @@ static int *order(uint64_t seed)
     return o;
 }
 
-/* Every cell runs once, repeats run one after the other, and a cell runs after its baseline. */
+/* Checks that every cell runs once and after its baseline, and that all cells of a repeat run
+ * before the next repeat. */
 static void check_order(const int *o)
 {
     bool *is_there = calloc((size_t)n.sweep.n_cells, sizeof *is_there);
@@ -73,13 +74,15 @@ START_TEST(the_seed_decides)
         free(again);
     }
     ck_assert_int_eq(others, 19);
-    /* each of three prompts comes first for a third of the seeds */
+    /* A random order starts with another prompt than seed 0's for two thirds of the seeds, about 13
+     * of 20. */
     ck_assert_int_ge(other_first, 5);
     free(first);
 }
 END_TEST
 
-/* Repeats have different orders, so that a drift of the machine affects different methods. */
+/* Each repeat has its own order. Otherwise drift of the machine's speed could affect the same
+ * methods in every repeat. */
 START_TEST(rounds_are_shuffled_apart)
 {
     int *o = order(0), round = n.sweep.n_cells / 3, moved = 0;

@@ -29,7 +29,8 @@ static void set(const char *name, const char *value)
         ck_assert_int_eq(unsetenv(name), 0);
 }
 
-/* Writes the progress of a good and a failed cell, of three, to `to`. */
+/* Writes to `to` the progress of a sweep of three cells, after one cell succeeded and one timed
+ * out. */
 static void tell(FILE *to)
 {
     const struct kvr_verdict good = { .psnr = 30, .ssim = NAN, .wall_ns = 2000000000 };
@@ -45,7 +46,8 @@ static void tell(FILE *to)
     kvr_progress_end(&p);
 }
 
-/* The progress written to a file; valid until the next call. */
+/* Returns the progress that is written to a file, given three environment variables (NULL: unset).
+ * The text is valid until the next call. */
 static const char *told(const char *no, const char *force, const char *term)
 {
     static char text[4096];
@@ -64,8 +66,8 @@ static const char *told(const char *no, const char *force, const char *term)
     return text;
 }
 
-/* The progress written to a pseudo-terminal. O_NOCTTY keeps it from becoming this program's
- * terminal. */
+/* Returns the progress that is written to a pseudo-terminal; the text is valid until the next call.
+ * O_NOCTTY prevents that it becomes this program's controlling terminal. */
 static const char *shown(const char *no, const char *term)
 {
     static char text[4096];
@@ -85,7 +87,7 @@ static const char *shown(const char *no, const char *term)
     set("TERM", term);
     tell(f);
     fclose(f);
-    /* reads until the other end closes */
+    /* reads until fclose() has closed the other end */
     while ((got = read(us, text + n, sizeof text - 1 - n)) > 0)
         n += (size_t)got;
     ck_assert_int_gt(n, 0);
@@ -120,7 +122,7 @@ START_TEST(a_bar_on_a_terminal)
 
     ck_assert_msg(strstr(text, "[##########....................] 1/3  0 failed  "), "%s", text);
     ck_assert_msg(strstr(text, "] 2/3  1 failed  ") && strstr(text, "s left"), "%s", text);
-    ck_assert_ptr_null(strstr(text, "[1/3]")); /* a good cell has no line of its own */
+    ck_assert_ptr_null(strstr(text, "[1/3]")); /* no line per successful cell */
     ck_assert_ptr_nonnull(strstr(text, "\033[31mTIMEOUT\033[0m"));
     ck_assert_ptr_null(strstr(shown("1", "xterm"), "\033[31m"));
     ck_assert_ptr_null(strchr(shown(NULL, "dumb"), '\033'));

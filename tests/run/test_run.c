@@ -1,8 +1,9 @@
 /* test_run.c - sweeps end to end: stored rows, resumption, and workers and parents that crash, hang
  * or are killed.
  *
- * This program is its own worker. With the argument `worker` it does what kvreel's worker does,
- * unless KVR_TEST_FAULT names a fault and the method whose cells get it: "segv:RTN_INT2".
+ * The sweeps start this program, with the argument `worker`, instead of kvreel's worker. It behaves
+ * like kvreel's worker, unless KVR_TEST_FAULT is set. For example, with "segv:RTN_INT2" it crashes
+ * in cells of RTN_INT2.
  *
  * long: nearly two hundred cells. */
 #include <check.h>
@@ -33,7 +34,8 @@ extern char **environ;
 
 static char dir[64], config[96], db[96], out[96];
 
-/* The smallest cell, one with a second chunk, and one with all metrics and a video. */
+/* Settings of a cell: the fastest, with one chunk; with two chunks; with all metrics and a
+ * video. */
 static const char least[] = "frames: 3\nmetrics: [psnr]\nvideos: false\n";
 static const char two_chunks[] = "frames: 6\nmetrics: [psnr]\nvideos: false\n";
 static const char whole[] = "frames: 6\n";
@@ -64,7 +66,7 @@ static void set_up(void)
     write_config(least, "[BF16, RTN_INT4, RTN_INT2]", "");
 }
 
-/* Slow cells, so that a run can be killed or interrupted before it ends. */
+/* Configures slow cells, so that tests can kill or interrupt a run before it ends. */
 static void write_whole_cells(void)
 {
     write_config(whole, "[BF16, RTN_INT4, RTN_INT2]", "");
@@ -128,7 +130,8 @@ static struct answer ask(const char *sql)
     return ask_of(db, sql);
 }
 
-/* Changes the database like a program that knows no checksums. */
+/* Executes `sql`, which makes checksums wrong. Then drops the checksums (table `seal`) and sets the
+ * schema version to 5, which has no checksums, so that kvreel accepts the change. */
 static void change(const char *sql)
 {
     static const char unseal[] = "DROP TABLE IF EXISTS seal; PRAGMA user_version = 5";
@@ -140,8 +143,8 @@ static void change(const char *sql)
     sqlite3_close(d);
 }
 
-/* Probes store their numbers, their frames equal those of the timed cells, and all probe errors of
- * BF16 are 0. */
+/* Probe cells store their probe results and have the same frames as the timed cells. All probe
+ * errors of BF16 are 0. */
 START_TEST(probes)
 {
     struct kvr_run_options o = options();
@@ -178,8 +181,8 @@ START_TEST(probes)
                          "1e-3")
                          .i,
                      4);
-    /* Passes of probes have times of phases; passes of all cells have bytes per tag. The phases of
-     * a pass sum to at most the time since the previous pass. */
+    /* Only probe cells store phase times of each pass; all cells store the memory by tag. A pass's
+     * phase times sum to at most the time since the end of the previous pass. */
     ck_assert_int_eq(ask("SELECT count(*) FROM pass JOIN cell ON key = cell WHERE (attend_ns IS "
                          "NULL) <> (run_kind = 'bench')")
                          .i,
@@ -224,7 +227,7 @@ START_TEST(end_to_end)
                          "mem WHERE cell = key)")
                          .i,
                      0);
-    /* With fewer bits a cell has fewer bytes and a lower PSNR. */
+    /* RTN_INT2 has a smaller cache and a lower PSNR than RTN_INT4. */
     ck_assert_int_eq(ask("SELECT count(*) FROM cells_wide a JOIN cells_wide b USING (prompt_id) "
                          "WHERE a.name = 'RTN_INT4' AND b.name = 'RTN_INT2' AND a.psnr_db > "
                          "b.psnr_db AND a.nominal_bytes > b.nominal_bytes AND a.resident_bytes < "
@@ -269,8 +272,9 @@ static int n_lines_with(FILE *f, const char *text)
     return n;
 }
 
-/* A method's baseline is the BF16 rollout with the same draw and forcing. The baseline of a BF16
- * draw is the BF16 rollout without jitter. Separate views report the spread of each. */
+/* A method's baseline is the BF16 rollout with the same noise perturbation (jitter) and forcing.
+ * The baseline of a perturbed BF16 rollout is the BF16 rollout without jitter. The view
+ * `chaos_floor` has the spread of the BF16 reruns, and `jitter` that of a method's reruns. */
 START_TEST(draws_and_forcings)
 {
     struct kvr_run_options o = options();
@@ -292,8 +296,8 @@ START_TEST(draws_and_forcings)
                          "iif(c.name = 'BF16', 0, c.jitter)")
                          .i,
                      0);
-    /* A perturbed rollout is another one, but close to it. The error of BF16 under a teacher is
-     * 0. */
+    /* Perturbed noise changes the frames, but not by much: PSNR 40 to 90 dB. The latent error of
+     * BF16 under a teacher is 0. */
     ck_assert_int_eq(ask("SELECT count(DISTINCT sha256) FROM artifact WHERE kind = 'frames'").i, 6);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell c JOIN metric m ON m.cell = c.key WHERE "
                          "m.name = 'psnr' AND c.name = 'BF16' AND iif(c.jitter = 0, m.value = 100, "
@@ -320,7 +324,7 @@ START_TEST(draws_and_forcings)
 }
 END_TEST
 
-/* The number of files in out/teacher; `path` and `st` are those of the last one. */
+/* Returns the number of files in out/teacher; `path` and `st` describe the last file. */
 static int teachers(char path[192], struct stat *st)
 {
     char cmd[192];
@@ -338,8 +342,8 @@ static int teachers(char path[192], struct stat *st)
     return n;
 }
 
-/* The first forced cell writes the teacher's latents, the others read them. Another prompt and seed
- * have their own file. A damaged file is written again, and all metrics stay the same. */
+/* The first forced cell writes the teacher's latents to a file, which later cells read. Each prompt
+ * has its own file. If the file is damaged, kvreel rewrites it, and all metrics stay the same. */
 START_TEST(a_reference_is_made_once)
 {
     static const char figures[] =
@@ -382,8 +386,8 @@ START_TEST(a_reference_is_made_once)
 }
 END_TEST
 
-/* Every cell has a verdict. A time that was not controlled is stored with its codes, but not used
- * in statistics. */
+/* Without `timing`, cells are VALID. Their times are stored with the codes UNTIMED and JOBS, but
+ * not used in statistics. */
 START_TEST(uncontrolled_times)
 {
     struct kvr_run_options o = options();
@@ -420,8 +424,9 @@ static double wide(const double *x, int n)
     return NAN; /* the interval's width is unknown */
 }
 
-/* After six repeats whose times count and agree, repeats seven and eight are not needed. Leaving
- * them out is not an incomplete sweep. */
+/* The sweep stops repeating a cell when at least six times are undisturbed and their interval is
+ * narrow enough. Repeats seven and eight are then not needed, and the sweep is complete without
+ * them. */
 START_TEST(repeats_that_are_enough)
 {
     struct kvr_run_options o = options();
@@ -431,7 +436,7 @@ START_TEST(repeats_that_are_enough)
     o.filter = "prompt=a";
     o.width = narrow;
     o.limit = 12;
-    s = must_run(&o); /* the run goes repeat by repeat, so each of two cells has six */
+    s = must_run(&o); /* six repeats of each of two cells */
     ck_assert_int_eq(s.ok, 12);
     ck_assert_int_eq(s.enough, 0);
     ck_assert_int_eq(ask("SELECT count(*) FROM sample WHERE kind = 'warmup'").i, 12);
@@ -439,7 +444,7 @@ START_TEST(repeats_that_are_enough)
     o.dry_run = true;
     ck_assert_int_eq(ask("SELECT max(repeat) FROM cell").i, 5);
     change("UPDATE cell SET time_codes = 'LOAD' WHERE repeat = 3");
-    ck_assert_int_eq(must_run(&o).to_run, 4); /* five times that count are too few */
+    ck_assert_int_eq(must_run(&o).to_run, 4); /* only five undisturbed times */
     change("UPDATE cell SET time_codes = ''");
     o.width = wide;
     ck_assert_int_eq(must_run(&o).to_run, 4);
@@ -448,11 +453,12 @@ START_TEST(repeats_that_are_enough)
     ck_assert_int_eq(s.to_run, 0);
     ck_assert_int_eq(s.enough, 4);
     change("UPDATE session SET code = 'another'");
-    ck_assert_int_eq(must_run(&o).to_run, 4); /* times of another version of kvreel do not count */
+    ck_assert_int_eq(must_run(&o).to_run, 4); /* times of another version */
 }
 END_TEST
 
-/* A trigger makes every time count, so that the repeats end during the run. */
+/* The run itself must notice that six repeats are enough. An SQL trigger clears all codes of
+ * disturbances, so that every time is usable. */
 START_TEST(enough_while_it_runs)
 {
     struct kvr_run_options o = options();
@@ -551,7 +557,8 @@ static void two_gpus(void)
     setenv("KVREEL_EMULATED_DEVICES", "2", 1);
     setenv("KVREEL_LOCKS", dir, 1);
     write_config(least, "[BF16]", "device: emulated\nrepeats: 3\n");
-    /* emulated rollouts take minutes; only the assignment to GPUs is tested */
+    /* Emulated rollouts take minutes, so the workers fail at once. Only the assignment of cells to
+     * GPUs is tested. */
     setenv("KVR_TEST_FAULT", "exit:BF16", 1);
 }
 
@@ -596,7 +603,7 @@ START_TEST(a_lock_per_gpu)
 }
 END_TEST
 
-/* Starts a process that holds both GPUs for `ms` and returns once it holds them. */
+/* Starts a process that locks both GPUs for `ms` milliseconds. Returns when it has locked them. */
 static pid_t neighbour(int ms)
 {
     int ready[2];
@@ -638,7 +645,7 @@ START_TEST(one_cell_per_gpu)
     o.limit = 1;
     child = neighbour(1500);
     clock_gettime(CLOCK_MONOTONIC, &t0);
-    /* the cell runs once the neighbour has released a GPU */
+    /* the cell starts when that process has released a GPU */
     ck_assert_int_eq(must_run(&o).failed, 1);
     clock_gettime(CLOCK_MONOTONIC, &t1);
     ck_assert_double_ge((double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec),
@@ -650,7 +657,7 @@ START_TEST(one_cell_per_gpu)
                          "'emulated-0 emulated-1'")
                          .i,
                      1);
-    /* This process holds the first GPU all the time. */
+    /* While this process holds the first GPU, all cells must run on the second, one at a time. */
     change("CREATE TRIGGER one BEFORE INSERT ON running WHEN new.device <> 'emulated-1' OR (SELECT "
            "count(*) FROM running) > 0 BEGIN SELECT raise(ABORT, 'two, or the wrong one'); END");
     kvr_gpus_open(&mine, uuids, 2);
@@ -774,8 +781,9 @@ static void make_model(float factor)
     free(x);
 }
 
-/* A diverged network is distinguished from one with bad pictures. The x0 of the unchanged model is
- * about half the width of the range. Ten times that is bad, 100000 times is diverged. */
+/* A cell is DIVERGED if a predicted latent x0 exceeds 100 half-widths of the model's latent range.
+ * Bad video quality alone is no failure. The unchanged model's x0 is about one half-width.
+ * Last-layer weights scaled by 10 keep x0 within the limit; weights scaled by 100000 do not. */
 START_TEST(diverged_or_merely_bad)
 {
     struct kvr_run_options o = options();
@@ -834,8 +842,8 @@ START_TEST(retry_by_type)
 }
 END_TEST
 
-/* The worker dies twice and then succeeds. `retries` says how often a run repeats a cell after each
- * type of failure. */
+/* The worker is killed twice and then succeeds. The option `retries` sets the number of retries for
+ * each type of failure. */
 START_TEST(retries_by_type)
 {
     struct kvr_run_options o = options();
@@ -910,7 +918,7 @@ START_TEST(a_failure_never_replaces_what_was_measured)
     ck_assert_str_eq(ask(all).text, before.text);
     ck_assert_int_eq(ask("SELECT count(*) FROM attempt WHERE n = 2 AND outcome = 'SIGNAL'").i, 2);
     ck_assert_int_eq(ask("SELECT count(*) FROM attempt WHERE n = 2 AND outcome = 'SKIPPED'").i, 4);
-    s = must_run(&o); /* without the fault: a success replaces the row and continues the count */
+    s = must_run(&o); /* a success replaces the row and is counted as attempt 3 */
     ck_assert_int_eq(s.ok, 6);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE attempt = 3 AND outcome = 'OK'").i, 6);
 }
@@ -969,8 +977,8 @@ START_TEST(other_kernels_are_another_build)
 }
 END_TEST
 
-/* If another build has made the baseline's frames again, cells measured against the earlier frames
- * are not scored with them. */
+/* A cell is rescored only if the same build made its frames and its baseline's frames. Here
+ * RTN_INT4 belongs to a session with another compiler than the baseline's. */
 START_TEST(scores_do_not_mix_builds)
 {
     struct kvr_run_options o = options();
@@ -1012,7 +1020,7 @@ START_TEST(lost_frames_are_made_again)
     s = must_run(&o);
     ck_assert_int_eq(s.ok, 2);
     ck_assert_int_eq(access(path, R_OK), 0);
-    { /* frames whose hash differs from the stored one are rejected */
+    { /* frames whose hash differs from the stored hash are made again */
         FILE *f = fopen(path, "r+");
 
         fseek(f, -10, SEEK_END);
@@ -1074,8 +1082,8 @@ START_TEST(killed_parent)
 }
 END_TEST
 
-/* A worker must end with its parent, even if the parent is killed before the worker has asked to be
- * killed with it. */
+/* A worker must not outlive its parent. Here the parent exits during the worker's first 0.5 s,
+ * before the worker can call prctl(PR_SET_PDEATHSIG). */
 START_TEST(orphans_end_at_once)
 {
     static char name[] = "test_run", verb[] = "abandon";
@@ -1141,7 +1149,8 @@ START_TEST(interrupted_twice)
     pid = start_sweep();
     for (int i = 0; i < 3000 && access(hangs, F_OK) != 0; i++)
         usleep(20000);
-    /* on a slow machine a second signal could arrive before the first is handled */
+    /* The signals are 1 s apart: on a slow machine a second signal could otherwise arrive before
+     * the first is handled. */
     kill(pid, SIGINT);
     do {
         sleep(1);
@@ -1230,7 +1239,8 @@ END_TEST
     "{\"name\": \"psnr\", \"value\": 1.0, \"unit\": \"dB\", \"n\": 1, \"extra\": null, "           \
     "\"missing\": null, \"series\": []}"
 
-/* Prints the answer of a real worker with this fault. */
+/* Prints the answer of a worker with the given fault: a failure, a leak, or an answer that is not
+ * well-formed. */
 static int false_answer(const char *fault)
 {
     if (strcmp(fault, "nan") == 0)
@@ -1279,7 +1289,8 @@ static int abandon(void)
     _exit(write(1, &c.pid, sizeof c.pid) != sizeof c.pid);
 }
 
-/* Number of earlier calls, counted in the file KVR_TEST_TRIES. */
+/* Returns the number of earlier calls, in all processes. Each call appends a byte to the file
+ * KVR_TEST_TRIES. */
 static int tries_before(void)
 {
     FILE *f = fopen(getenv("KVR_TEST_TRIES"), "a");

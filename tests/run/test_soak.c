@@ -1,9 +1,9 @@
-/* test_soak.c - the parent process of a sweep does not grow with the number of cells: its open
- * descriptors and its memory stay constant.
+/* test_soak.c - checks that the parent process of a sweep leaks neither memory nor file
+ * descriptors.
  *
- * A sweep of 200 cells of a tiny model; KVR_SOAK=n sets their number (`make soak`). A third of the
- * workers crash, because failures take other paths through the parent. This program is its own
- * worker, like test_run.c. */
+ * The test runs a sweep of 200 cells of a tiny model; KVR_SOAK=n sets the number of cells (`make
+ * soak`). A third of the workers crash, so that the parent's error handling is tested too. The
+ * sweep starts this program, with the argument `worker`, instead of kvreel's worker. */
 #include <check.h>
 #include <dirent.h>
 #include <malloc.h>
@@ -19,8 +19,8 @@
 #include "tests/suite.h"
 #include "tests/tiny_model.h"
 
-/* MOVES: bytes by which the memory may vary between cells; 4000 were measured. A leak of 200 bytes
- * per cell adds up to 20000 over half of 200 cells. */
+/* MOVES is the tolerance in bytes for the parent's memory; without a leak it varies by 4000. A leak
+ * of 200 bytes per cell is detected: it adds up to 20000 bytes over half of 200 cells. */
 enum { N_METHODS = 3, MOVES = 8000, MAX_CELLS = 1 << 16 };
 
 static const struct tiny_size size = { .dim = 32,
@@ -63,7 +63,7 @@ static int count_open(void)
     while (readdir(dir))
         n++;
     closedir(dir);
-    return n - 3; /* does not count ".", ".." and the folder itself */
+    return n - 3; /* subtracts ".", ".." and the descriptor of `dir` */
 }
 
 static int64_t held_bytes(void)
@@ -94,7 +94,8 @@ static struct sample most(const struct watch *w, int from, int to)
     return m;
 }
 
-/* The first quarter is left out, because it contains one-time allocations. */
+/* Returns whether descriptors and memory did not grow from the second quarter of the cells to the
+ * second half. The first quarter contains one-time allocations, so it is ignored. */
 static bool is_constant(const struct watch *w)
 {
     const struct sample early = most(w, w->n / 4, w->n / 2), late = most(w, w->n / 2, w->n);
@@ -173,8 +174,8 @@ START_TEST(nothing_grows)
 }
 END_TEST
 
-/* The test can fail: it detects a descriptor left open by one cell in a hundred, and 200 bytes lost
- * by each cell. */
+/* is_constant() must detect simulated leaks: 200 bytes per cell, and one descriptor per 100
+ * cells. */
 START_TEST(growth_is_seen)
 {
     static struct watch w;
@@ -218,8 +219,8 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "worker") == 0)
         return worker();
-    /* Memory that a thread caches after free() counts as used and grows for a while, so the thread
-     * cache is switched off. */
+    /* mallinfo2() counts freed memory in glibc's per-thread cache as used, and this cache grows for
+     * a while. The test therefore restarts itself without the cache. */
     if (!getenv("GLIBC_TUNABLES")) {
         setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
         execv("/proc/self/exe", argv);

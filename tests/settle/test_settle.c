@@ -8,19 +8,20 @@
 
 START_TEST(next_prompts)
 {
-    /* Without results: twelve prompts over all suites, per suite a multiple of three. */
+    /* Without results, a claim gets at least twelve prompts in all, a multiple of three per
+     * suite. */
     ck_assert_int_eq(kvr_settle_next(NAN, 0, 0, 2, 180), 6);
     ck_assert_int_eq(kvr_settle_next(NAN, 0, 0, 1, 180), 12);
     ck_assert_int_eq(kvr_settle_next(NAN, 0, 0, 5, 180), 3);
-    /* Of twelve prompts only ten count, because two have two possible videos. More prompts are
-     * added until twelve count. */
+    /* Twelve prompts gave only ten samples, because two were excluded: their BF16 reruns give two
+     * different videos. Three more prompts per suite are added. */
     ck_assert_int_eq(kvr_settle_next(NAN, 10, 6, 2, 180), 9);
-    /* The number needed, in proportion to the prompts that counted so far, but at most twice the
-     * present number. */
+    /* 16 of 18 prompts gave samples, so 20 samples need 9 x 20 / 16 = 11.25, rounded to 12, prompts
+     * per suite. A round at most doubles the number of prompts. */
     ck_assert_int_eq(kvr_settle_next(20, 16, 9, 2, 180), 12);
     ck_assert_int_eq(kvr_settle_next(1000, 16, 9, 2, 180), 18);
     ck_assert_int_eq(kvr_settle_next(INFINITY, 12, 6, 2, 180), 12);
-    /* Always more than before, and at most the number that exists. */
+    /* Each round adds prompts, up to the number of prompts in a suite. */
     ck_assert_int_eq(kvr_settle_next(13, 12, 6, 2, 180), 9);
     ck_assert_int_eq(kvr_settle_next(1000, 300, 150, 2, 180), 180);
     ck_assert_int_eq(kvr_settle_next(1000, 360, 180, 2, 180), 180);

@@ -1,9 +1,10 @@
 /* test_damage.c - damaged databases: changed content never passes as the original.
  *
- * A small database is damaged at random: bytes, runs of bytes, pages swapped or zeroed, texts and
- * numbers changed by SQL. If kvr_store_check() accepts it, every row must be the original one.
- * Otherwise kvr_store_merge() must refuse it, and every cell that fsck rescues must be the original
- * one. KVR_DAMAGES is the number of damages (make damage-campaign). */
+ * Each trial damages a small database at random. It changes a bit, a byte or a run of bytes, swaps
+ * two pages, truncates the file, or changes rows by SQL. If kvr_store_check() accepts the database,
+ * every row must be the original one. Otherwise kvr_store_merge() must refuse it, and every cell
+ * that fsck rescues must be the original one. KVR_DAMAGES sets the number of trials (make
+ * damage-campaign). */
 #include <check.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -116,8 +117,8 @@ static void fill(void)
     kvr_store_close(&s);
 }
 
-/* Hash of the rows that the statements select for `key`; "" if they cannot be read. Uses plain SQL,
- * not the tested code. */
+/* Sets `hex` to the hash of the rows that the statements select for `key`, or to "" if SQLite
+ * cannot read them. Uses SQLite directly, not the tested code. */
 static void hash_rows(sqlite3 *db, const char *const *sql, const char *key,
                       char hex[KVR_SHA256_HEX])
 {
@@ -173,7 +174,8 @@ static void hash_cell(sqlite3 *db, const char *key, char hex[KVR_SHA256_HEX])
     hash_rows(db, sql, key, hex);
 }
 
-/* Hashes of all cells, then of the plan. */
+/* Sets `hex` to the hashes of all cells, followed by the plan's. Sets *count_ok to whether the
+ * database has N_CELLS cells. */
 static void hash_all(const char *path, char hex[N_CELLS + 1][KVR_SHA256_HEX], bool *count_ok)
 {
     sqlite3 *db = NULL;
@@ -211,7 +213,8 @@ static void copy_good(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Changes by SQL that SQLite cannot detect, as made by hand or by another program. */
+/* Executes a random statement that changes rows. SQLite's own integrity check cannot detect such a
+ * change; only kvreel's checksums can. */
 static void damage_by_sql(unsigned *seed)
 {
     static const char *const sql[] = {
@@ -266,7 +269,7 @@ static void damage(unsigned *seed)
         fseek(f, at, SEEK_SET);
         for (unsigned i = draw(seed, 64) + 2; i > 0; i--)
             fputc((int)draw(seed, 256), f);
-    } else if (kind == 3) { /* two pages change places */
+    } else if (kind == 3) { /* swaps two pages */
         const long a = 1 + (long)draw(seed, (unsigned)n - 1),
                    b = 1 + (long)draw(seed, (unsigned)n - 1);
 
@@ -278,14 +281,14 @@ static void damage(unsigned *seed)
         fwrite(page, 1, PAGE, f);
         fseek(f, a * PAGE, SEEK_SET);
         fwrite(other, 1, PAGE, f);
-    } else { /* the end is missing */
+    } else { /* truncates the file */
         ck_assert_int_eq(ftruncate(fileno(f), at), 0);
     }
     fclose(f);
 }
 
-/* Counts the cells that the rescued database has together with their session; each must have its
- * original content. */
+/* Returns the number of cells in the rescued database, 0 if it has no session. Each cell must have
+ * its original content. */
 static int count_saved(const char (*before)[KVR_SHA256_HEX], const char (*after)[KVR_SHA256_HEX],
                        int damage_at)
 {
@@ -363,11 +366,11 @@ START_TEST(nothing_changes_unseen)
 }
 END_TEST
 
-/* Damage in a table without checksums would go undetected. Every table must have them or be listed
- * here. */
+/* Damage in a table without checksums would go undetected. So a new table must have checksums, or
+ * be added to the exceptions in this test. */
 START_TEST(every_table_has_checksums_or_is_listed)
 {
-    /* `running` has transient rows, `seal` the checksums */
+    /* rows of `running` are transient, and `seal` contains the checksums */
     static const char *const others[] = { "running", "seal" };
     sqlite3 *db;
     sqlite3_stmt *q;

@@ -1,5 +1,6 @@
-/* test_merge.c - merging shards in any order and any number of times gives the same content. For
- * shards of one sweep it is that of a single database.
+/* test_merge.c - merging shards (databases with cells of one sweep) in any order and any number of
+ * times gives the same content. If no two shards share a cell, the content equals that of one
+ * database for the whole sweep.
  *
  * long: hundreds of databases are opened. */
 #include <check.h>
@@ -101,7 +102,8 @@ static int append(void *ctx, int n, const char *const *names, const struct kvr_v
     return 0;
 }
 
-/* All rows of all tables, except the start times of sessions, which are read from the clock. */
+/* Returns all rows of all tables as text. Start times of sessions are omitted, because they are
+ * read from the clock. */
 static char *content(const char *path)
 {
     static const char *const queries[] = {
@@ -131,7 +133,8 @@ static uint64_t pick(uint64_t *state, uint64_t n)
     return (*state >> 33) % n;
 }
 
-/* Merges every shard at least once, with repetitions, in an order given by `seed`. */
+/* Merges every shard at least once, in a random order given by `seed`, and returns the content of
+ * the result. */
 static char *merged(int which, uint64_t seed)
 {
     int order[N_JOINED], n = N_JOINED;
@@ -189,7 +192,8 @@ START_TEST(shards_are_the_sweep)
 }
 END_TEST
 
-/* Stores the whole plan in a shard, which marks one cell as not needed. */
+/* Stores the sweep's plan in a shard. In its plan, the shard marks cell 10 + shard as `enough`, a
+ * repeat that need not run. */
 static void put_plan(struct kvr_store *s, int shard)
 {
     struct kvr_planned cell[N_CELLS];
@@ -211,7 +215,8 @@ static void put_plan(struct kvr_store *s, int shard)
     ck_assert_int_eq(kvr_store_enough(s, plan.id, key[10 + shard], true), KVR_OK);
 }
 
-/* Overlapping shards with failures, later attempts and frames that contradict each other. */
+/* The shards overlap at random: several shards have different attempts of a cell, failures, and
+ * different frame hashes (conflicts). */
 START_TEST(order_does_not_matter)
 {
     static const enum kvr_outcome outcomes[] = { KVR_OUT_OK, KVR_OUT_OK, KVR_OUT_TIMEOUT,
@@ -240,8 +245,8 @@ START_TEST(order_does_not_matter)
         free(want);
         want = got;
     }
-    ck_assert_ptr_nonnull(strstr(want, "|bb|")); /* the data does contain a contradiction */
-    for (int i = 0; i < N_SHARDS; i++) {         /* a cell that a shard marked stays marked */
+    ck_assert_ptr_nonnull(strstr(want, "|bb|")); /* some frames conflict */
+    for (int i = 0; i < N_SHARDS; i++) {         /* each mark `enough` is merged */
         char query[96];
 
         snprintf(query, sizeof query, "key-%02d|M|nano|s|p|bench|2:1|enough|", 10 + i);

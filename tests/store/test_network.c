@@ -36,7 +36,8 @@ static const struct {
     { 0xFE534D42, true },  /* SMB2 */
 };
 
-/* The SQLite status of another program that reads the open database. */
+/* Reads the open database over a second connection, like another program, and returns SQLite's
+ * result code. It is SQLITE_BUSY if kvreel's lock is exclusive. */
 static int read_beside(const char *path)
 {
     sqlite3 *d;
@@ -48,7 +49,7 @@ static int read_beside(const char *path)
     return rc;
 }
 
-/* Bytes 18 and 19 of the file are 1 for a rollback journal and 2 for WAL. */
+/* Returns bytes 18 and 19 of the file, which are equal: 1 for a rollback journal, 2 for WAL. */
 static int journal_of(const char *path)
 {
     unsigned char head[20] = { 0 };

@@ -1,5 +1,5 @@
-/* test_record.c - structs are written to JSON and read back by their table of fields, in any order
- * of the columns. */
+/* test_record.c - writes structs to JSON, as rows under named columns, and reads them back. The
+ * columns may have any order. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ START_TEST(passes_come_back)
 }
 END_TEST
 
-/* Columns are found by name; by position, `layer` would be read as `head`. */
+/* The reader finds columns by name. If it used positions, it would read `head` as `layer` here. */
 START_TEST(names_count_and_not_places)
 {
     static const char text[] =

@@ -53,7 +53,8 @@ static void add_session(struct kvr_store *s, char id[40])
     kvr_session_free(&x);
 }
 
-/* A spec with these settings and the JSON `rest`; the text is valid for 64 calls. */
+/* Returns the JSON spec of a cell: the settings `set` and the keys of the JSON object `rest`. The
+ * text is valid until the 64th following call. */
 static const char *make_spec(const struct kvr_settings *set, const char *rest)
 {
     static char kept[64][2048];
@@ -111,7 +112,8 @@ static int keep_text(void *ctx, int n, const char *const *names, const struct kv
     return row != NULL;
 }
 
-/* The first value of the first row; its type is NULL if there is no row. */
+/* Returns the first value of the query's first row. If the query returns no rows, the value's type
+ * is NULL. */
 static struct kvr_value ask(const char *sql)
 {
     struct kvr_value v = { 0 };
@@ -120,7 +122,7 @@ static struct kvr_value ask(const char *sql)
     return v;
 }
 
-/* The first value as text, valid until the next call. */
+/* Returns the first value of the query's first row as text, which is valid until the next call. */
 static const char *ask_text(const char *sql)
 {
     static char text[64];
@@ -192,8 +194,8 @@ START_TEST(put_and_read)
 }
 END_TEST
 
-/* Bits of blocks whose size depends on their values: the summary has the mean over cells and the
- * largest of any cell. */
+/* Some codecs need a number of bits that depends on the data. The summary has the mean of
+ * varying_bits over the cells, and the maximum of max_varying_bits. */
 START_TEST(varying_bits_are_kept)
 {
     struct kvr_store *s;
@@ -355,7 +357,8 @@ START_TEST(other_schema_refused)
 }
 END_TEST
 
-/* Results of another backend have rows of their own in every table and view. */
+/* Views must not average over backends: each backend has its own rows in the summary and in the
+ * probe views. */
 START_TEST(backends_do_not_meet)
 {
     static const char *const backends[] = { "cpu", "cuda", "emulated" };
@@ -384,7 +387,8 @@ START_TEST(backends_do_not_meet)
 }
 END_TEST
 
-/* A reader uses its own program's views, whatever build has written the database. */
+/* Queries use the views of the reading program. Views that another version stored in the database
+ * are ignored. */
 START_TEST(views_are_the_readers)
 {
     struct kvr_store *s;
@@ -398,7 +402,7 @@ START_TEST(views_are_the_readers)
 }
 END_TEST
 
-/* Probes have rows of their own and are not in the timed summary. NULL in a position column (layer,
+/* Probe cells do not contribute to the summary of timed cells. NULL in a position column (layer,
  * head, age, ...) means all positions. */
 START_TEST(probes_are_kept_apart)
 {
@@ -425,7 +429,7 @@ START_TEST(probes_are_kept_apart)
     r.n_probes = 22, r.probe = probes;
     r.n_passes = 1, r.pass = &pass;
     ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
-    probes[1] = probes[0]; /* a position may have only one value */
+    probes[1] = probes[0]; /* two values at the same position */
     r.key = "k3";
     ck_assert_int_eq(kvr_store_put(s, &r), KVR_EINTERNAL);
     kvr_store_close(&s);
@@ -437,7 +441,7 @@ START_TEST(probes_are_kept_apart)
     ck_assert_int_eq(ask("SELECT value FROM probe WHERE age = 2").type, KVR_VALUE_NULL);
     ck_assert_double_eq(ask("SELECT mean FROM probe_summary").r, 10.5);
     ck_assert_double_eq(ask("SELECT median FROM probe_summary").r, 10.5);
-    ck_assert_double_eq(ask("SELECT p95 FROM probe_summary").r, 19); /* rank 0.95 * 20 */
+    ck_assert_double_eq(ask("SELECT p95 FROM probe_summary").r, 19); /* rank 0.95 * 20 = 19 */
     ck_assert_double_eq(ask("SELECT p95 FROM probe_by_layer WHERE layer = 0").r, 10);
     ck_assert_double_eq(ask("SELECT median FROM probe_by_layer WHERE layer = 1").r, 15.5);
     ck_assert_int_eq(ask("SELECT n_cells FROM probe_by_layer").i, 1);
@@ -445,7 +449,8 @@ START_TEST(probes_are_kept_apart)
 }
 END_TEST
 
-/* Two cells with the same rollout but other metrics count as one, with the metrics of both. */
+/* Two cells of the same rollout with different metrics are one result in the summary, which has the
+ * metrics of both. */
 START_TEST(a_rollout_counts_once)
 {
     struct kvr_row_metric psnr = { .name = "psnr", .unit = "dB", .value = 30, .n = 6 };
@@ -468,8 +473,8 @@ START_TEST(a_rollout_counts_once)
     ck_assert_double_eq(ask("SELECT psnr_db FROM summary").r, 30);
     ck_assert_double_eq(ask("SELECT ssim FROM summary").r, 0.5);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 2);
-    /* A repeat is another measurement. A failed cell of a rollout that also succeeded is not
-     * counted. */
+    /* A repeat (k3) is a second result. A failed cell (k4) of a rollout that has also succeeded is
+     * not counted. */
     r = make_row("k3", id, KVR_OUT_OK);
     r.rollout = "r", r.repeat = 1;
     ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
@@ -483,8 +488,8 @@ START_TEST(a_rollout_counts_once)
 }
 END_TEST
 
-/* Methods that share a label but are built differently have different rows, whose names show the
- * difference. */
+/* Methods with the same label but different options or parts have separate rows in the summary. The
+ * summary appends what differs to their names. */
 START_TEST(a_label_is_not_a_method)
 {
     static const char *const made[] = {
@@ -524,7 +529,7 @@ START_TEST(a_label_is_not_a_method)
 }
 END_TEST
 
-/* A number that differs from the setting's. */
+/* Returns a value of the setting that differs from its value in `set`. */
 static long long other_number(const struct kvr_setting_row *row, const struct kvr_settings *set)
 {
     const long long now = kvr_setting_number(set, (enum kvr_setting_id)(row - kvr_setting_rows));
@@ -556,7 +561,8 @@ START_TEST(settings_do_not_meet)
         ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
     }
     kvr_store_close(&s);
-    /* Draws have no rows in the summary; they are used for the chaos floor. */
+    /* Reruns with perturbed noise (jitter) are not in the summary; they only measure the chaos
+     * floor. */
     ck_assert_int_eq(ask("SELECT count(*) FROM summary").i, _i == KVR_SET_jitter ? 1 : 2);
     ck_assert_int_eq(ask("SELECT count(DISTINCT settings) FROM summary").i,
                      _i == KVR_SET_jitter ? 1 : 2);
@@ -650,8 +656,8 @@ START_TEST(older_is_brought_here)
 }
 END_TEST
 
-/* A database written before a setting existed gets its column. A database with a setting that this
- * program lacks is refused. */
+/* If a database lacks the column of a newer setting, kvreel adds the column. A database with a
+ * setting that this program lacks is refused. */
 START_TEST(settings_come_and_go)
 {
     static const char columns[] =
@@ -779,8 +785,8 @@ START_TEST(folder_problems)
 }
 END_TEST
 
-/* If the database is deleted or renamed during a run, the next cell reports it, and no row is
- * lost. */
+/* If the database is deleted or renamed during a run, storing the next cell fails. The rows are
+ * saved, including that cell, in a file whose path the error message names. */
 START_TEST(a_moved_database_is_saved)
 {
     struct kvr_store *s;
@@ -807,8 +813,8 @@ START_TEST(a_moved_database_is_saved)
 }
 END_TEST
 
-/* Only one run may use a database, under whatever name. Creating the lock does not damage a file of
- * that name. */
+/* Only one run may use a database, even if it is opened by a symbolic link. If the path of the lock
+ * file is taken by another file, locking fails and the file is unchanged. */
 START_TEST(the_lock_is_of_the_file)
 {
     char soft[160], hard[160], lock[160], victim[160], text[64] = "";
@@ -836,7 +842,7 @@ START_TEST(the_lock_is_of_the_file)
     ck_assert_ptr_nonnull(f);
     fputs("dear", f);
     fclose(f);
-    for (int i = 0; i < 3; i++) { /* a symbolic link, a hard link, another file */
+    for (int i = 0; i < 3; i++) { /* DB.lock is a symbolic link, a hard link, another file */
         unlink(lock);
         place = i == 0 ? symlink(victim, lock) : i == 1 ? link(victim, lock) : rename(victim, lock);
         ck_assert_int_eq(place, 0);
@@ -869,8 +875,8 @@ static void check_integrity(void)
     sqlite3_close(h);
 }
 
-/* Stores cells with a limit on file sizes until it is reached; writes the number of stored cells to
- * fd. */
+/* Simulates a full disk: limits file sizes to `limit` bytes, stores cells until that fails, and
+ * writes the number of stored cells to fd. */
 static int fill_until_full(int fd, rlim_t limit)
 {
     struct rlimit lim = { limit, limit };
@@ -922,7 +928,7 @@ START_TEST(full_disk_loses_nothing)
 }
 END_TEST
 
-/* If a writer is killed at any moment, every row that it reported as stored is complete. */
+/* If a writer is killed, every cell that it has reported as stored is in the database. */
 START_TEST(killed_writer_loses_nothing)
 {
     int fds[2], n = 0, got;
@@ -961,8 +967,9 @@ START_TEST(killed_writer_loses_nothing)
 }
 END_TEST
 
-/* Every fact that affects times changes the machine's identifier, except the microcode, which
- * updates may change. A fact that the system does not provide is recorded as missing. */
+/* The machine's identifier depends on every fact that affects times, except the microcode: after an
+ * update, a machine keeps its identifier. A fact that the system does not provide is recorded as
+ * missing. */
 START_TEST(a_machine_is_who_it_is)
 {
     static const char *const those[] = { "cpu_vendor",  "cpu_family", "cpu_model", "cpu_stepping",
@@ -994,8 +1001,8 @@ START_TEST(a_machine_is_who_it_is)
 }
 END_TEST
 
-/* The session records the processors that it may use, which children inherit. They do not change
- * the machine's identifier. */
+/* The session records the process's CPU affinity. The affinity does not change the machine's
+ * identifier. */
 START_TEST(a_session_knows_its_processors)
 {
     static char name[] = "test";
@@ -1019,7 +1026,7 @@ START_TEST(a_session_knows_its_processors)
     ck_assert_str_eq(kvr_session_fact(&s, "cpus"), want);
     ck_assert_str_eq(before, kvr_session_fact(&s, "machine"));
     ck_assert_str_ne(kvr_session_fact(&s, "memory_nodes"), "");
-    /* One processor belongs to one NUMA node, if the kernel tells it. */
+    /* A single processor has at most one NUMA node; none, if the kernel does not report it. */
     ck_assert_ptr_null(strchr(kvr_session_fact(&s, "cpu_nodes"), ','));
     kvr_session_free(&s);
 }

@@ -1,4 +1,5 @@
-/* test_heads.c - classes of attention heads, found from patterns planted in the keys. */
+/* test_heads.c - classification of attention heads whose attention pattern is known by construction
+ * of the keys. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -9,8 +10,8 @@ enum { S = 4, F = 3, H = 3, D = 4, CHUNKS = 4, T = S * F, W = H * D };
 
 static struct kvr_heads *heads;
 
-/* Runs a rollout in which each query is (8, 0, 0, 0) and each key (x, 0, 0, 0), with x by head and
- * frame. */
+/* Runs the passes of a rollout with constructed tensors. Every query is (8, 0, 0, 0), and the keys
+ * of head h in frame f are (x[h][f], 0, 0, 0), so a key's attention score is 4 x[h][f]. */
 static void see(float x[H][CHUNKS * F])
 {
     const struct kvr_cache_shape shape = { .n_layers = 1,
@@ -63,12 +64,13 @@ START_TEST(where_they_look)
     float x[H][CHUNKS * F] = { { 0 } };
 
     for (int f = 0; f < CHUNKS * F; f++) {
-        x[0][f] = (float)(2 * f); /* each frame weighs exp(8) times the frame before */
+        x[0][f] = (float)(2 * f); /* weights grow by exp(8) per frame */
         x[2][f] = f == 0 ? 4 : 0;
     }
     see(x);
-    /* Without its first frame, head 2 attends equally to all frames: in chunk 1 four of five frames
-     * are near, in chunk 3 four of 11. */
+    /* The rule of Forcing-KV ignores the first frame, so head 2 is like head 1: it attends equally
+     * to all other frames. The near frames are four of five in chunk 1, but four of 11 in chunk
+     * 3. */
     class_is(KVR_HEADS_FORCING, "sdd");
     class_is(KVR_HEADS_DUMMY, "xnf");
     kvr_heads_close(&heads);
@@ -85,9 +87,9 @@ START_TEST(how_they_vary)
         x[2][f] = -1 - (float)f / 100;
     }
     see(x);
-    /* The scores of head 0 alternate by frame. The average over the three query frames of a chunk
-     * still alternates with the distance d. For t = 3c .. 3c + 2, frame t - d is odd twice for one
-     * d and once for the next. */
+    /* The scores of head 0 alternate by frame. They also alternate with the distance d after
+     * averaging over a chunk's three query frames t: frame t - d is odd for one of three t at one
+     * d, and for two at the next. */
     class_is(KVR_HEADS_PYRAMID, "wav");
     kvr_heads_close(&heads);
 }

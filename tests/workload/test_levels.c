@@ -1,5 +1,6 @@
-/* test_levels.c - quantization levels calibrated over a rollout: they equal the codec's own fit to
- * a chunk, and chunks are weighted by their range. */
+/* test_levels.c - quantization levels calibrated over a rollout. For one chunk they equal the
+ * levels that the codec fits itself; of several chunks, those with a larger range have more
+ * weight. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,8 +14,8 @@
 
 enum { S = 12, F = 3, H = 2, D = 32, T = S * F, W = H * D, LAYERS = 2, BITS = 2, N = 1 << BITS };
 
-/* Random values with two modes of unequal weight, at other shares for each layer, and for keys and
- * values. */
+/* Fills x with random values around two modes, 1.5 and -0.5. The fraction of values around each
+ * mode depends on the layer, and differs between keys and values. */
 static void draw(float *x, int layer, bool values, int chunk)
 {
     kvr_normal(x, T * W, 3, KVR_RNG_TEST, (uint32_t)(2 * layer + values), (uint32_t)chunk, 0);
@@ -28,7 +29,8 @@ static struct kvr_levels *levels;
 
 static float later; /* factor by which chunks after the first are multiplied */
 
-/* Denoising passes get other numbers, which the calibration must ignore. */
+/* Sets the keys and values of a pass. Those of denoising passes (pass 0) are distorted, because the
+ * calibration must ignore them. */
 static void draw_both(int chunk, int pass, int layer, float *k, float *v)
 {
     draw(k, layer, false, chunk);
@@ -53,7 +55,7 @@ static void see(int n_chunks, float scale)
     observe_rollout(&shape, n_chunks, draw_both, kvr_levels_observe, levels);
 }
 
-/* The levels that the codec's stage fits to chunk c alone. */
+/* Computes the levels that the codec stage `kvquant` fits to chunk c alone. */
 static void own_levels(int layer, enum kvr_side side, int c, double level[N])
 {
     const struct kvr_place place = {
@@ -80,7 +82,8 @@ static void own_levels(int layer, enum kvr_side side, int c, double level[N])
     kvr_dev_close(&dev);
 }
 
-/* Bins are 2 / 1024 wide. The last bit of a rotation may move an element to the next bin. */
+/* Tolerance of a level in [-1, 1], two histogram bins of 2 / 1024. The rounding of the RoPE
+ * rotation can move an element to the next bin. */
 static const double near = 4e-3;
 
 START_TEST(one_chunk_has_its_own)
@@ -105,8 +108,8 @@ START_TEST(one_chunk_has_its_own)
 }
 END_TEST
 
-/* A second chunk with 1/1000 of the range has no weight; one with 1000 times the range has all the
- * weight. */
+/* Squared errors are weighted by the squared range. A second chunk with 1/1024 of the first chunk's
+ * range must not affect the levels; with 1024 times the range, it must determine them. */
 START_TEST(chunks_weigh_as_their_ranges)
 {
     double want[N], got[N];
@@ -130,7 +133,7 @@ START_TEST(nothing_seen_is_an_error)
     ck_assert_int_eq(kvr_levels_fit(levels, 1, KVR_K, level), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "layer 1: cannot fit levels to the keys"));
     kvr_levels_close(&levels);
-    kvr_levels_close(&levels); /* closing again does nothing */
+    kvr_levels_close(&levels); /* a second call does nothing */
 }
 END_TEST
 

@@ -67,7 +67,7 @@ START_TEST(the_same_frames)
     for (int f = 0; f < FRAMES; f += 2) {
         memcpy(copy, r.latents + f * r.n, (size_t)(2 * r.n) * sizeof *copy);
         ck_assert_int_eq(kvr_pixels_push(p, f, 2, copy), KVR_OK);
-        /* kvr_pixels_push() has copied the latents */
+        /* Overwrites the latents: kvr_pixels_push() must have copied them. */
         memset(copy, 0xff, (size_t)(2 * r.n) * sizeof *copy);
     }
     ck_assert_msg(kvr_pixels_finish(&p, KVR_OK, &out, &done) == KVR_OK, "%s", kvr_error());
@@ -104,8 +104,8 @@ START_TEST(a_bad_latent)
 }
 END_TEST
 
-/* If the rollout fails after one of two chunks, its status and message are kept, and the decoder
- * does not wait for more. */
+/* If the rollout fails after one of two chunks, kvr_pixels_finish() must not wait for the second
+ * chunk. It must return the rollout's status and keep its error message. */
 START_TEST(a_failed_rollout)
 {
     struct kvr_rollout_result out = { 0 };

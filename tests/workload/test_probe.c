@@ -1,8 +1,9 @@
 /* test_probe.c - compares the probe with attention computed directly.
  *
- * The direct computation works by segments. A summary or a zero is one key with multiplicity m,
- * whose weight is then divided by m. The probe works token by token. Corrections are computed from
- * their formulas, and the BF16 tokens are those passed to the cache. */
+ * The probe computes attention token by token. The direct computation in this test treats each
+ * segment of m pooled or zero-filled tokens as one key with multiplicity m, and then divides its
+ * weight by m. It computes corrections by their formulas. Its BF16 keys and values are those that
+ * were passed to the cache. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -31,10 +32,10 @@ enum {
     WINDOW = 12, /* frames: the current chunk and three past ones */
 };
 
-/* Results of one attention call for one head, summed over queries. Records of a single age have
- * only delta, mass and errors. */
+/* Results of one attention call for one head, summed over queries. Records of one age (in chunks)
+ * have only delta, mass, top, tokens and the errors of K and V. */
 struct record {
-    int layer, head, pass, chunk, age; /* age -1: all ages together */
+    int layer, head, pass, chunk, age; /* age in chunks; -1: all ages */
     double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;
     double out_se, only_k_se, only_v_se, out_energy;
     double tokens, k_se, k_energy, v_se, v_energy;
@@ -54,7 +55,7 @@ struct direct {
 struct token {
     double k[D], v[D], bk[D], bv[D]; /* the method's keys and values, and those of BF16 */
     double p, bp;                    /* weights */
-    /* 'c'oded, 'p'ooled, 'z'ero, 'd'ropped, 'n'ow (current chunk) */
+    /* 'c': coded, 'p': pooled, 'z': zero-filled, 'd': dropped (evicted), 'n': current chunk */
     char fate;
     int age;
 };
@@ -73,8 +74,8 @@ static void turn(const double *x, double *y)
     }
 }
 
-/* The correction log E[exp(score error)] of token t by its formula; q is the query divided by
- * sqrt(D). */
+/* Returns the scheme's correction, an estimate of log E[exp(score error)], for token t of a
+ * segment; q is the query divided by sqrt(D). */
 static double correction(const struct kvr_scheme *scheme, const struct kvr_segment *s, int64_t t,
                          int h, const double *q)
 {
@@ -116,7 +117,8 @@ static void fill(double *to, const float *from)
         to[c] = from[c];
 }
 
-/* Token i of a segment, or its summary, as attention on this path reads it. */
+/* Sets out [D] to the key or value of head h in token i of `p`, with the rounding of the attention
+ * path w->path. */
 static void decode(const struct kvr_cache_view *w, const struct kvr_packed *p, int64_t i, int h,
                    double *out)
 {
@@ -138,8 +140,8 @@ static void decode(const struct kvr_cache_view *w, const struct kvr_packed *p, i
     }
 }
 
-/* Sets the weights of one query on tok [n], of the method and of BF16. The last w->n_tok tokens are
- * the current chunk. */
+/* Sets the attention weights of one query for all tokens in tok [n]: p with the method's cache, bp
+ * with the BF16 cache. The last w->n_tok tokens are the current chunk. */
 static void attention_weights(const struct kvr_cache_view *w, int h, const double *q,
                               struct token *tok, int64_t n)
 {
@@ -149,7 +151,7 @@ static void attention_weights(const struct kvr_cache_view *w, int h, const doubl
     const int n_spans = kvr_layer_spans(l, w->seen, NULL);
     double sum = 0, bsum = 0;
 
-    ck_assert_int_le(n_spans, l->n); /* the visible tokens are one run */
+    ck_assert_int_le(n_spans, l->n); /* the visible tokens are contiguous */
     kvr_layer_spans(l, w->seen, spans);
     for (int64_t j = 0; j < n; j++) {
         double x = 0;
@@ -187,8 +189,9 @@ static void attention_weights(const struct kvr_cache_view *w, int h, const doubl
     free(spans);
 }
 
-/* Counts the 32 heaviest past keys of BF16, and how many of them are among the method's 32
- * heaviest. Copies of one summary have equal weights. */
+/* Adds the terms of topk_recall: the past keys with the 32 largest BF16 weights, and how many of
+ * them are among the method's 32 largest. Pooled tokens with the same mean have equal weights; the
+ * factor 1 + 1e-12 ignores rounding, so that they tie. */
 static void add_top(struct record *all, struct record *ages, const struct token *tok, int64_t n)
 {
     for (int64_t j = 0; j < n && tok[j].fate != 'n'; j++) {
@@ -239,7 +242,7 @@ static void add_query(struct record *all, struct record *ages, const struct toke
     add_top(all, ages, tok, n);
     all->queries++;
     all->keys += 1 / squares;
-    /* copies of one summary have equal weights */
+    /* pooled tokens with the same mean tie */
     all->top1 += tok[btop].p >= tok[top].p * (1 - 1e-12);
     for (int c = 0; c < D; c++) {
         all->out_se += (out[c] - bout[c]) * (out[c] - bout[c]) / D;
@@ -249,7 +252,8 @@ static void add_query(struct record *all, struct record *ages, const struct toke
     }
 }
 
-/* Fills tok with the keys and values of head h, of the method and of BF16. */
+/* Fills tok with the visible tokens of head h: the method's keys and values (k, v) and those of the
+ * BF16 cache (bk, bv). */
 static void gather(const struct direct *d, const struct kvr_cache_view *w, int h, struct token *tok,
                    int64_t n_past)
 {
@@ -361,7 +365,8 @@ static enum kvr_status see(void *ctx, const struct kvr_cache_view *w)
 
 /* --- a cache driven by random tensors --------------------------------------------------- */
 
-/* Options with which a method's effect is visible to the probe; returns their number. */
+/* Sets *set to options that make a method's effect large enough for the test. Returns the number of
+ * options. */
 static int settings_of(const char *method, const struct kvr_setting **set)
 {
     /* with near=0 half of all tokens are merged */
@@ -371,7 +376,7 @@ static int settings_of(const char *method, const struct kvr_setting **set)
     return strcmp(method, "TEMPCACHE_LIKE") == 0;
 }
 
-static bool unasked; /* clean passes commit the chunk without attending */
+static bool unasked; /* clean passes call kvr_cache_commit(), not kvr_cache_attend() */
 
 /* Runs random keys, values and queries through a cache of `method`, with observer `fn`. The outputs
  * of attention go to outs [CHUNKS][PASSES][L][CHUNK][W], which may be NULL. */
@@ -415,7 +420,8 @@ static void drive(const char *method, enum kvr_path path, kvr_cache_observer_fn 
                 kvr_normal(q, n, 1, KVR_RNG_TEST, id, 0, 0);
                 kvr_normal(k, n, 1, KVR_RNG_TEST, id, 1, 0);
                 kvr_normal(v, n, 1, KVR_RNG_TEST, id, 2, 0);
-                /* raises the scores, offsets a channel and adds outliers */
+                /* Makes the data harder to quantize: larger scores, a channel with an offset, and
+                 * outliers. */
                 for (size_t e = 0; e < n; e++) {
                     q[e] *= 2;
                     k[e] += (e % D == 3 ? 1.5f : 0) + (e % 1009 == 7 ? 12 : 0);
@@ -454,7 +460,8 @@ static bool covers(const struct kvr_probe_row *row, const struct record *r)
            row->age == r->age;
 }
 
-/* The value that the direct computation gives for a row; *n is the number of terms. */
+/* Returns the directly computed value of a row's metric, and sets *n to the number of averaged
+ * terms. If the metric is not computed directly, *n is -1. */
 static double expected(const struct direct *d, const struct kvr_probe_row *row, double *n)
 {
     struct record s = { 0 };
@@ -512,7 +519,7 @@ static enum kvr_status compare(void *ctx, const struct kvr_probe_row *row)
     double n, err;
     const double want = expected(c->d, row, &n);
 
-    if (n < 0) /* channels and codings are tested separately */
+    if (n < 0) /* not computed directly */
         return KVR_OK;
     err = fabs(row->value - want);
     c->rows++;
@@ -561,9 +568,9 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* Both sides compute in double. Only a correction is evaluated in F32, as in attention. It is up to
- * 3, with an error of 2e-7 of that, and so is the relative error of a weight. Apart from that only
- * the order of sums differs. */
+/* Probe and direct computation use double. Only the probe's correction is evaluated in F32, as in
+ * attention. A correction of at most 3 has an absolute error of 6e-7, which is also the relative
+ * error of the attention weight. Differences due to the order of sums are much smaller. */
 static const double tolerance = 1e-6;
 
 START_TEST(agrees_with_direct_computation)
@@ -587,7 +594,7 @@ START_TEST(agrees_with_direct_computation)
     /* F32 attention differs from double by a few 1e-6: sums of 72 terms of order 1. */
     ck_assert_double_le(kvr_probe_residual(d->probe), 2e-5);
 
-    /* The comparison can fail: one head's sum is changed as by an attention mass of 1e-5. */
+    /* Control: the comparison must detect a change of one head's delta_a by 1e-5. */
     d->record[0].delta += 1e-5 * d->record[0].queries;
     c.worst = 0;
     kvr_probe_rows(d->probe, compare, &c);
@@ -670,7 +677,8 @@ START_TEST(fates_are_told_apart)
 }
 END_TEST
 
-/* The probe uses the multiplicity of a token that stands for several. */
+/* A token that TEMPCACHE_LIKE has merged from several tokens must have its multiplicity in the
+ * probe's attention too. Otherwise the probe's output would differ from the method's (residual). */
 START_TEST(weights_are_attended_to)
 {
     struct kvr_probe *p = probed("TEMPCACHE_LIKE", 1);
@@ -681,10 +689,10 @@ START_TEST(weights_are_attended_to)
 }
 END_TEST
 
-/* A token is first visible in the pass after its clean pass. The intended reading encodes no token
- * again. The study's reading encodes all tokens in every pass. At age a, the average over the P
- * passes of a chunk is (a - 1) P + (P - 1) / 2 encodings. With REFRESH it does so in clean passes
- * only, which gives a - 1. */
+/* RTN_INT4 never encodes a token again. RTN_INT4@study encodes all cached tokens again in every
+ * pass. Tokens of age a have then been encoded again (a - 1) P + i times in pass i (0 to P - 1) of
+ * a chunk. The mean over i is (a - 1) P + (P - 1) / 2. RTN_INT4_REFRESH@study does so in clean
+ * passes only, which gives a - 1. */
 START_TEST(codings_are_counted)
 {
     struct kvr_probe *as_intended = probed("RTN_INT4", 1), *every = probed("RTN_INT4@study", 1);
@@ -701,7 +709,7 @@ START_TEST(codings_are_counted)
     ck_assert(isnan(overall(every, "recodes", 4))); /* outside the window */
     ck_assert(overall(as_intended, "value_changes", -1) == 0);
     ck_assert(overall(copied, "value_changes", -1) == 0); /* BF16 writes the same values again */
-    /* A token leaves a tier at most once. */
+    /* AGE_TIER_INT2 encodes a token again when it moves to the older tier, at most once. */
     ck_assert(overall(aged, "recodes", -1) > 0 && overall(aged, "recodes", -1) <= 1);
     ck_assert(overall(aged, "value_changes", -1) == overall(aged, "recodes", -1));
     kvr_probe_close(&as_intended);
@@ -729,8 +737,8 @@ static enum kvr_status collect(void *ctx, const struct kvr_probe_row *row)
     return KVR_OK;
 }
 
-/* With one seed the probe uses the same queries and gives the same sums, for any number of
- * threads. */
+/* With the same seed, the probe evaluates the same queries and returns the same bits for any number
+ * of threads. */
 START_TEST(a_subsample_is_reproducible)
 {
     struct rows *a = calloc(2, sizeof *a), *b = a + 1;
@@ -750,7 +758,8 @@ START_TEST(a_subsample_is_reproducible)
     ck_assert_int_eq(a->n, b->n);
     ck_assert_mem_eq(a->row, b->row, (size_t)a->n * sizeof a->row[0]);
 
-    /* Every fifth of 18 queries is 3 or 4 per call, and both numbers occur. */
+    /* With every = 5, the probe evaluates 3 or 4 of the 18 queries of a call, depending on the
+     * random first query. Both numbers must occur. */
     const int calls = L * H * PASSES * (CHUNKS - 1);
 
     ck_assert_int_gt(w.n, 3 * calls);

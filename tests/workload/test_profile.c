@@ -8,8 +8,8 @@
 
 enum { H = 2, D = 4, S = 3, F = 3, N = F * S * H * D };
 
-/* Adds a chunk whose frames have the value value[f] in all of K and V, so that the summary of frame
- * f is 2 |value[f]|. */
+/* Adds a chunk in which all elements of K and V in frame f are +-value[f]. The frame's summary,
+ * mean |K| + mean |V|, is then 2 |value[f]|. */
 static enum kvr_status see(struct kvr_profile *p, int frame0, int layer, const float value[F])
 {
     const struct kvr_pass pass = { .chunk = frame0 / F, .frame0 = frame0, .n_frames = F };
@@ -30,12 +30,12 @@ static void see_three(struct kvr_profile *p, int layer, float grow, float fourth
     ck_assert_int_eq(see(p, 3, layer, third), KVR_OK);
 }
 
-/* First pass, 3 frames: 1 is recent and 2 are old, without an earlier pass to compare with: 1 + 1.
- * Second pass over them, with values 1.5 times as large: 0.5 + 0.5.
- * Third pass, 6 frames: 2 are recent and 4 are old. Three frames are new, and the lists are aligned
- * at their ends. Frames 0, 1 and 2 have no counterpart: 1 + 1 + 1. Frame 3 is compared with frame
- * 0: |6 - 1.5| / 1.5 = 3.
- * The other layer never changes: 1 + 1, 0 + 0, 1 + 1 + 1 + 0. */
+/* The score is the mean change of the old frames over three passes. The changes in layer 0 are:
+ * Pass 1 has 2 old frames of 3, without a previous pass to compare with: 1 + 1. Pass 2 has the same
+ * frames with values 1.5 times as large: 0.5 + 0.5. Pass 3 has 4 old frames of 6. Frames are
+ * aligned by age, so frames 0, 1 and 2 have no counterpart, and frame 3 is compared with frame 0 of
+ * pass 2: 1 + 1 + 1 + |6 - 1.5| / 1.5 = 6. The mean is 9 / 8. In layer 1 all values are 1: (1 + 1 +
+ * 0 + 0 + 1 + 1 + 1 + 0) / 8 = 5 / 8. */
 START_TEST(worked_out_by_hand)
 {
     struct kvr_profile *p;
@@ -50,7 +50,8 @@ START_TEST(worked_out_by_hand)
     ck_assert(score[1] == 5.0 / 8);
     ck_assert(fabs(beta[0] - 1.3) <= 1e-15);
     ck_assert(fabs(beta[1] - 0.7) <= 1e-15);
-    /* A second video starts without a past, so the numbers are the same. */
+    /* The second video must not be compared with frames of the first, so it adds the same changes,
+     * and the mean stays the same. */
     kvr_profile_begin(p);
     see_three(p, 0, 1.5f, 6);
     ck_assert_int_eq(kvr_profile_budgets(p, 0.7, 1.3, score, beta), KVR_OK);

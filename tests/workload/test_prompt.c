@@ -21,7 +21,8 @@ static void close_model(void)
     kvr_model_config_free(&nano);
 }
 
-/* Writes the slots of one act (a part of the prompt) as words with blanks between them. */
+/* Writes an act (prompt.h) to buf as text: its words, such as "red" for "color:red", separated by
+ * blanks. Returns buf. */
 static const char *spell(const int *ids, char *buf, size_t n)
 {
     size_t len = 0;
@@ -155,8 +156,8 @@ START_TEST(refused_with_a_reason)
 }
 END_TEST
 
-/* Long and odd inputs are refused or read, and never read beyond their end; the sanitizer build
- * checks that. */
+/* The parser must accept or refuse very long prompts without reading beyond the end of the string,
+ * which builds with sanitizers check. */
 START_TEST(hostile_lengths)
 {
     size_t n = 1 << 20;
@@ -187,7 +188,8 @@ START_TEST(hostile_lengths)
 }
 END_TEST
 
-/* Any byte in place of any byte of a good prompt causes neither a crash nor an invalid id. */
+/* Fuzzing: replaces each byte of a valid prompt by every other value. The parser must neither crash
+ * nor return an id outside the vocabulary. */
 START_TEST(any_byte_anywhere)
 {
     const char *text = "a red disc drifts left in front of a ring over plain blue; @3: it orbits";

@@ -1,5 +1,5 @@
-/* test_replay.c - a recorded trace replays bit-identically with BF16, and methods are measured on
- * it. */
+/* test_replay.c - replays of recorded traces: BF16 reproduces the recorded attention outputs bit
+ * for bit, and the errors of other methods equal the probe's. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -52,7 +52,8 @@ static void record_video(void)
     kvr_model_close(&req.model);
 }
 
-/* Records the trace of a text; its last chunk is shorter than the others. */
+/* Records a trace of a language model that reads a text. The last chunk is shorter than the others
+ * (24 of 32 tokens). */
 static void record_text(void)
 {
     struct kvr_trace_info info = { .model = "tiny", .licence = "unknown" };
@@ -155,11 +156,11 @@ START_TEST(bf16_gives_the_same_bits)
     ck_assert_int_eq(x.calls, i->n_passes * i->layout.n_layers);
     ck_assert_int_eq(x.differ, 0);
     ck_assert(r.recorded_rel == 0 && r.all.out_mse == 0 && r.all.out_rel == 0);
-    /* the bound covers the rounding of sums of squares and a root in double */
+    /* out_cos is computed in double, so it is 1 except for rounding */
     ck_assert(fabs(r.all.out_cos - 1) <= 1e-12);
     ck_assert_int_eq(r.cost.n_passes, i->n_passes);
     kvr_replay_result_free(&r);
-    if (!_i) { /* with a narrower window attention differs from the recorded one */
+    if (!_i) { /* with a narrower window, outputs differ from the recorded ones */
         req = request(t);
         req.window_frames = 3;
         r = run("BF16", &req);
@@ -189,8 +190,8 @@ static enum kvr_status take(void *ctx, const struct kvr_probe_row *row)
 }
 
 /* The error is computed in two ways: from the F32 outputs of two caches, and by the probe's
- * attention in double. They may differ by the F32 rounding of attention, 1e-6 of its output, while
- * the error is about 1 %. */
+ * attention in double. The two may differ by F32 rounding, about 1e-6 of the output. An error of at
+ * least 0.1 % of the output therefore agrees to 1e-3. */
 START_TEST(agrees_with_the_probe)
 {
     static const char *const methods[] = { "RTN_INT4", "RTN_INT2", "KIVI_INT2+taylor",
@@ -220,8 +221,8 @@ START_TEST(agrees_with_the_probe)
 }
 END_TEST
 
-/* A replay reports the bytes of a live cache. Fewer bits give fewer bytes and a larger error. The
- * study's reading and other paths also run. */
+/* With fewer bits per element, the replay reports a smaller cache and a larger error. Replays also
+ * work on all attention paths and with a @study version. */
 START_TEST(costs_and_errs)
 {
     static const char *const methods[] = { "BF16", "RTN_INT8", "RTN_INT4", "RTN_INT2" };
@@ -275,7 +276,7 @@ START_TEST(takes_a_part)
                                              : "of the trace's 6 frames requested"));
     }
     kvr_scheme_close(&s);
-    s = scheme_of("LAST_STEP"); /* the trace contains clean passes, which LAST_STEP has not */
+    s = scheme_of("LAST_STEP"); /* LAST_STEP has no clean passes, but the trace has */
     req = request(videos);
     ck_assert_int_eq(kvr_replay_run(dev, s, &req, NULL, NULL, &part), KVR_EUNSUPPORTED);
     ck_assert(strstr(kvr_error(), "needs a rollout"));

@@ -24,7 +24,8 @@ static void tear_down(void)
     kvr_dev_close(&dev);
 }
 
-/* Frames of random bytes; the first 256 bytes are 0 to 255. */
+/* Returns n_frames frames of random bytes, allocated by malloc(). The first 256 bytes are 0 to 255,
+ * so that every pixel value is tested. */
 static uint8_t *bytes(int n_frames, unsigned x)
 {
     uint8_t *p = malloc((size_t)n_frames * FRAME);
@@ -76,8 +77,8 @@ START_TEST(given_frames_come_out_as_they_went_in)
     ck_assert_msg(roll(methods[_i], &req, &r) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(r.n, 3 * CHUNK);
     ck_assert(memcmp(r.rgb, given, (size_t)(2 * CHUNK) * FRAME) == 0);
-    /* A clean pass for each of two given chunks; every step and a clean pass for the generated
-     * chunk. */
+    /* A given chunk needs only a clean pass; the generated chunk needs all steps and a clean
+     * pass. */
     ck_assert_int_eq(r.n_passes, 2 + steps + 1);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(r.pass[i].chunk, i);
@@ -105,7 +106,7 @@ START_TEST(given_frames_are_seen)
     ck_assert_int_eq(roll("BF16", &req, &a), KVR_OK);
     ck_assert_int_eq(roll("BF16", &req, &b), KVR_OK);
     ck_assert(memcmp(a.rgb, b.rgb, rest + CHUNK * FRAME) == 0);
-    /* changes the first given frame, in the second loop the last */
+    /* changes the first (_i = 0) or last (_i = 1) given frame */
     memset(given + (_i ? 2 * CHUNK - 1 : 0) * FRAME, 255, FRAME);
     ck_assert_int_eq(roll("BF16", &req, &c), KVR_OK);
     ck_assert(memcmp(a.rgb + rest, c.rgb + rest, CHUNK * FRAME) != 0);
@@ -116,8 +117,9 @@ START_TEST(given_frames_are_seen)
 }
 END_TEST
 
-/* A chunk that was generated, converted to bytes and given to another rollout comes out unchanged.
- * The next chunk is nearly the same, because the given latents differ by at most half a level. */
+/* The first chunk of a rollout, given to a second rollout as bytes, is returned unchanged. The next
+ * chunk is nearly the same as in the first rollout: rounding to bytes changed the given latents by
+ * at most half a pixel level. */
 START_TEST(generated_frames_can_be_given)
 {
     const struct kvr_rollout_request whole = request(2 * CHUNK, NULL, 0);
@@ -170,7 +172,7 @@ static void teach(struct kvr_rollout_request *req, enum kvr_forcing forcing)
 }
 
 /* A BF16 rollout with itself as teacher has an error of exactly 0 and the frames of a free rollout.
- * In the second loop both use the same draw of perturbed noise. */
+ * For _i = 1, both rollouts use the same perturbed noise. */
 START_TEST(the_reference_teaches_itself)
 {
     static const enum kvr_forcing forcing[] = { KVR_FORCING_TEACHER, KVR_FORCING_STEP };
@@ -201,8 +203,9 @@ START_TEST(the_reference_teaches_itself)
 }
 END_TEST
 
-/* In the intended reading, chunk 0 has no past, and the past of chunk 1 is generated without error.
- * A forced and a free rollout are therefore equal up to chunk 1 and differ from chunk 2. */
+/* The current chunk is not quantized, so chunk 0, which has no past, equals the teacher's. Rollouts
+ * with and without teacher forcing have therefore the same past in chunk 1, and differ from chunk 2
+ * on. */
 START_TEST(a_teacher_replaces_the_past)
 {
     struct kvr_rollout_request req = request(3 * CHUNK, NULL, 0);
@@ -242,8 +245,8 @@ START_TEST(given_chunks_have_no_error)
 }
 END_TEST
 
-/* If every step is forced, the error of a chunk is that of single forward passes, which is
- * smaller. */
+/* With forcing `step`, errors do not accumulate over the denoising steps of a chunk, so they are
+ * smaller than with `teacher`. */
 START_TEST(every_step_is_forced)
 {
     struct kvr_rollout_request req = request(2 * CHUNK, NULL, 0);
@@ -285,8 +288,9 @@ END_TEST
 
 /* ---- commit of the last step ------------------------------------------------------------- */
 
-/* Each chunk that is not given needs one pass less, and the cache has the same bytes. The option
- * commit=last_step of BF16 gives the result of the method LAST_STEP. */
+/* LAST_STEP commits the keys and values of the last denoising step, so each generated chunk needs
+ * one pass fewer. The cache has the same size. BF16 with the option commit=last_step gives the same
+ * frames as LAST_STEP. */
 START_TEST(a_pass_less)
 {
     const int steps = kvr_model_config(model)->n_steps, given_chunks = _i;

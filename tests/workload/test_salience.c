@@ -1,5 +1,5 @@
-/* test_salience.c - the attention that each token receives over the whole video, compared with a
- * slow computation in double. */
+/* test_salience.c - compares kvr_salience, the attention that each token receives over the whole
+ * video, with a direct computation in double. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -83,8 +83,9 @@ static double slow(int l, int j, int chunks)
     return sum / HQ;
 }
 
-/* Weights are at most 1 and are summed in double. Scores differ by the rounding of q / sqrt(D),
- * 2^-24 of at most 10, and the table is F32: 1e-6. */
+/* Weights are at most 1 and are summed in double. Scores of at most 10 have a relative error of
+ * 2^-24, from rounding q / sqrt(D), which changes a weight by at most 6e-7. The table is rounded to
+ * F32. */
 START_TEST(it_is_its_definition)
 {
     const struct kvr_cache_shape shape = { .n_layers = L,
@@ -138,8 +139,9 @@ static void roll(struct kvr_dev *dev, struct kvr_model *m, const char *spec, con
     kvr_scheme_close(&p);
 }
 
-/* The method that knows future scores keeps its budget. Another method does not use them. A budget
- * of all tokens gives the frames of BF16. */
+/* PAFU_ORACLE_NONCAUSAL keeps the tokens with the largest salience, which depends on later chunks.
+ * Its cache has the size of its budget, and with a budget of all frames it equals BF16. PAFU_SEH,
+ * whose trained head only estimates the salience, gives different frames. */
 START_TEST(a_rollout_is_told)
 {
     struct kvr_rollout_result bf16, all, few, seh;

@@ -34,10 +34,11 @@ static struct kvr_trace *written(const struct kvr_synth *s, const char *name, ui
     return t;
 }
 
-/* FRAMES x S = 3600 tokens, which at rho = 0.9 are worth 3600 (1 - rho) / (1 + rho) = 190
- * independent ones. A channel's mean is within 4 / sqrt(190) = 0.29 standard deviations. Its
- * standard deviation is within 4 / sqrt(2 * 190) = 21 %. Factor 4 covers all channels of the test.
- * Correlations are averaged over all channels and are within 0.05. */
+/* At rho = 0.9 the effective sample size of the FRAMES x S = 3600 correlated tokens is 3600 (1 -
+ * rho) / (1 + rho) = 190. A channel's mean is within 4 / sqrt(190) = 0.29 standard deviations. Its
+ * standard deviation is within 4 / sqrt(2 * 190) = 21 %. These are four standard errors, so that no
+ * channel of the test exceeds them by chance. Correlations are averaged over all channels and are
+ * within 0.05. */
 START_TEST(gives_what_was_asked)
 {
     struct kvr_synth asked, got;
@@ -64,7 +65,7 @@ START_TEST(gives_what_was_asked)
                 }
             }
     ck_assert(asked.mean[4] == 8 && asked.mean[12] == -8 && asked.dev[4] == 2);
-    for (int i = 0; i < L * H; i++) /* outlier channels have four times the weight in `toward` */
+    for (int i = 0; i < L * H; i++) /* larger tolerance: outlier channels dominate */
         ck_assert_msg(fabsf(got.toward[i] - 0.3f) <= 0.1f, "toward %g", (double)got.toward[i]);
     for (int i = 0; i < PASSES; i++)
         ck_assert(got.agreement[i] > 0.999f);
@@ -74,8 +75,8 @@ START_TEST(gives_what_was_asked)
 }
 END_TEST
 
-/* Statistics that differ everywhere stay the same when a trace is generated from them and
- * measured. */
+/* Measured statistics equal those from which a trace was generated, even if mean and standard
+ * deviation differ in every channel. */
 START_TEST(gives_on_what_was_measured)
 {
     struct kvr_synth first, second;
@@ -107,7 +108,7 @@ START_TEST(gives_on_what_was_measured)
     ck_assert_int_eq(kvr_synth_measure(&second, u, NULL, NULL), KVR_OK);
     ck_assert(fabsf(second.agreement[0] - 0.3f) <= 0.05f);
     ck_assert(fabsf(second.agreement[1] - 0.8f) <= 0.05f);
-    /* at rho 0.5 the tokens are worth 1200 independent ones */
+    /* at rho = 0.5 the effective sample size is 1200 */
     for (int i = 0; i < L * KVR_SYNTH_SIDES * H * D; i++) {
         ck_assert(fabsf(second.mean[i] - first.mean[i]) <= 0.13f * first.dev[i]);
         ck_assert(fabsf(second.dev[i] / first.dev[i] - 1) <= 0.1f);

@@ -1,5 +1,6 @@
-/* test_text.c - partial prefill with a tiny language model: which tokens are scored, and the
- * reference (teacher). */
+/* test_text.c - partial prefill with a tiny language model: reading of token ids, the choice of
+ * scored tokens, metrics against the teacher (a BF16 pass over the whole text), and teacher
+ * files. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ static void ids_path(char path[64])
     snprintf(path, 64, "/tmp/kvreel-ids-%ld.safetensors", (long)getpid());
 }
 
-/* The same ids in every integer type, as a vector or as a batch of one, are the same text. */
+/* Token ids may be stored in any integer type, as a vector [n] or as a batch [1,n]. */
 START_TEST(ids_of_any_integer_type)
 {
     enum { MOST = 64 };
@@ -129,7 +130,7 @@ START_TEST(scores_these_tokens)
         int64_t tokens[3];
     } cases[] = {
         { 16, 64, 3, { 32, 64, 63 } }, /* a bin ends where the next one or the text ends */
-        { 32, 16, 3, { 32, 32, 32 } }, /* whole chunks, at least one per bin */
+        { 32, 16, 3, { 32, 32, 32 } }, /* at least one whole chunk per bin */
         { 64, 64, 3, { 64, 64, 63 } }, /* chunks may extend into the next bin */
         { 128, 64, 2, { 128, 127, 0 } },
     };
@@ -149,8 +150,8 @@ START_TEST(scores_these_tokens)
 }
 END_TEST
 
-/* The teacher's own keys and values in a BF16 cache, in other chunks: only the rounding of F32 sums
- * differs. */
+/* A BF16 cache contains the teacher's own keys and values. The logits differ from the teacher's
+ * only by F32 rounding, because the sums are split into chunks of another size. */
 START_TEST(bf16_is_the_teacher)
 {
     const struct kvr_text_request req = request(_i ? 64 : 16, 32, 64);

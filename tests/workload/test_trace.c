@@ -183,7 +183,8 @@ static void shell(const char *format)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Replaces the file of one call by these tensors, and its hash in the index. */
+/* Overwrites the file of one attention call with the tensors of `call`, and an extra tensor named
+ * `more` unless it is NULL. Updates the file's hash in the index. */
 static void put_call(int pass, int layer, const struct kvr_trace_call *call, const char *more)
 {
     struct kvr_st_item item[6] = {
@@ -270,8 +271,8 @@ START_TEST(refuses_damaged_calls)
 }
 END_TEST
 
-/* Wrong values in the index: the position (keys and array indices, separated by slashes), the value
- * (JSON), and a part of the error message. */
+/* Each test sets one entry of the index to an invalid value. `place` is the entry's path (keys and
+ * array indices), `value` the JSON value, and `said` a part of the expected error message. */
 static const struct {
     const char *place, *value, *said;
 } lies[] = {
@@ -364,7 +365,7 @@ START_TEST(writer_keeps_order)
 
     make_dir();
     call = fill(&c, 0, 0, 0, F);
-    path.model = "models/tiny"; /* refused before anything is recorded */
+    path.model = "models/tiny"; /* a path is no valid name */
     ck_assert_int_eq(kvr_trace_create(&w, dir, &path), KVR_EINVAL);
     ck_assert_int_eq(kvr_trace_create(&w, dir, &info), KVR_OK);
     ck_assert_int_eq(kvr_trace_put(w, &passes[0], 1, &call), KVR_EINVAL);
