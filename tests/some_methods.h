@@ -65,7 +65,7 @@ static inline bool method_parts_of_codec(struct method_parts *all, const struct 
 }
 
 /* Adds all parts of method p (codec stages, tiers, retention, feature reuse) to the set `all`.
- * Returns true if the set did not contain one of them. */
+ * Returns true if at least one of them is new. */
 static inline bool method_parts_of(struct method_parts *all, const struct kvr_scheme *p)
 {
     bool news = false;

@@ -14,7 +14,7 @@ struct tiny_size {
     const char *keys;
 };
 
-/* A fault in the weight file; with all fields zero there is none. */
+/* Faults to put into the weight file. If all fields are zero, the file has no fault. */
 struct tiny_fault {
     const char *without;  /* name of a tensor to leave out */
     const char *misshape; /* name of a tensor whose last dimension gets one more element */
