@@ -12,31 +12,31 @@ fails() { ! runs; }
 script() { printf '%s\n' "$2" >"tests/cli/test_$1.sh"; }
 
 script a 'echo "ok - one"; echo "skip - two (this CPU does not have avx512)"'
-check "a skip for the hardware passes" runs
-prints "it is listed, with what runs it" '^ +1  this CPU does not have avx512: needs a CPU with that instruction set$'
-KVREEL_TEST_ALL=1 check "with everything installed, too" runs
+check "a skip for a hardware reason does not fail the run" runs
+prints "the summary lists the hardware skip and what is needed to run it" '^ +1  this CPU does not have avx512: needs a CPU with that instruction set$'
+KVREEL_TEST_ALL=1 check "with KVREEL_TEST_ALL=1, a hardware skip does not fail the run" runs
 script b 'echo "skip - three (Python has no torch)"; echo "skip - four (Python has no torch)"'
-check "a skip for a package passes" runs
-prints "it is listed, with what runs it" '^ +2  Python has no torch: KVREEL_TEST_ALL=1 make test'
-prints "and counted" '^3 checks skipped:$'
-KVREEL_TEST_ALL=1 check "but not where everything is installed" fails
-prints "with the reason" '^ +2  Python has no torch: FAILS'
-prints "as failures" '^1 passed, 2 failed$'
+check "a skip for a missing package does not fail the run" runs
+prints "the summary lists the package skips and the command that runs them" '^ +2  Python has no torch: KVREEL_TEST_ALL=1 make test'
+prints "the summary counts all skips" '^3 checks skipped:$'
+KVREEL_TEST_ALL=1 check "with KVREEL_TEST_ALL=1, a skip for a missing package fails the run" fails
+prints "the summary marks the package reason as failing" '^ +2  Python has no torch: FAILS'
+prints "skips for a package count as failures" '^1 passed, 2 failed$'
 script b 'echo "skip - three"'
-KVREEL_TEST_ALL=1 check "nor without a reason" fails
+KVREEL_TEST_ALL=1 check "with KVREEL_TEST_ALL=1, a skip without a reason fails the run" fails
 rm tests/cli/test_b.sh
 script a 'echo "ok - one"; echo "skip - two (perhaps this CPU does not have avx512 or so)"'
-KVREEL_TEST_ALL=1 check "nor for a reason that only contains one" fails
+KVREEL_TEST_ALL=1 check "with KVREEL_TEST_ALL=1, a reason that only contains a hardware reason fails the run" fails
 script a 'exit 0'
-check "a script that checks nothing fails" fails
+check "a script without checks fails the run" fails
 script a 'echo "ok - one"; exit 3'
-check "as does one that ends with an error" fails
+check "a script that exits with an error fails the run" fails
 script a 'echo "FAIL - one"'
-check "and one that says so" fails
+check "a script with a failed check fails the run" fails
 # A package that pip or apt can install is not a hardware reason.
 check "tests/hardware.txt lists no package" bash -c '! grep -v "^#" "$1/tests/hardware.txt" | grep -iE "python|package|module|not installed"' - "$root"
 rm tests/cli/test_a.sh
 for i in $(seq 20); do script "t$i" 'echo "ok - one"'; done
-check "twenty tests pass" runs
-prints "those that took the most processor time are listed" '^most processor time:$'
-check "twenty of them" test "$(grep -cE '^  [0-9]+\.[0-9] s CPU, [0-9]+ s, tests/cli/test_t' "$out")" -eq 20
+check "a run of twenty tests passes" runs
+prints "the output lists the tests that took the most processor time" '^most processor time:$'
+check "the list of processor times has twenty tests" test "$(grep -cE '^  [0-9]+\.[0-9] s CPU, [0-9]+ s, tests/cli/test_t' "$out")" -eq 20

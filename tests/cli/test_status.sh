@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# test_status.sh - the plan is stored in the database, so open cells are listed during a run and afterwards.
+# test_status.sh - a run stores its plan in the database. From it, status, reports and figures list the cells that are
+# still open, during the run and after it.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
@@ -9,76 +10,77 @@ cat >>c.yaml <<'YAML'
 exclude: [{when: "name=RTN_INT2 & prompt=green", reason: not now}]
 YAML
 
-exits 0 "a limited run" run c.yaml --db a.db -o out --limit 2 -q
-prints "says what it left" ', 3 open'
-exits 0 "status" status --db a.db --json
-json "has all cells of the plan" '.sweeps[0] | .cells == 6 and .ok == 2 and .open == 3 and .excluded == 1 and .failed == 0 and .unsupported == 0'
-json "and what the run was asked for" '.sweeps[0].narrowed == "limit 2" and .sweeps[0].state == "done" and .writer == null'
-json "and how long the rest takes" '.sweeps[0].left_s > 0'
-exits 0 "as text" status --db a.db
-prints "in words" '6 cells: 2 ok, 0 failed, 0 unsupported, 1 excluded, 3 open'
-prints "and not that it is done" '^c \(c.yaml\): not all cells finished, started'
+exits 0 "run --limit 2" run c.yaml --db a.db -o out --limit 2 -q
+prints "run reports the 3 open cells" ', 3 open'
+exits 0 "status after the limited run" status --db a.db --json
+json "status counts all 6 planned cells by outcome" '.sweeps[0] | .cells == 6 and .ok == 2 and .open == 3 and .excluded == 1 and .failed == 0 and .unsupported == 0'
+json "status shows the run's limit and that the run ended" '.sweeps[0].narrowed == "limit 2" and .sweeps[0].state == "done" and .writer == null'
+json "status estimates the time of the open cells" '.sweeps[0].left_s > 0'
+exits 0 "status prints text" status --db a.db
+prints "the text counts cells by outcome" '6 cells: 2 ok, 0 failed, 0 unsupported, 1 excluded, 3 open'
+prints "the text says that not all cells finished" '^c \(c.yaml\): not all cells finished, started'
 for t in summary coverage failures; do
-    exits 0 "the table $t" report --table $t --db a.db
-    prints "says that it is not all" 'NOT ALL: c: 3 of 6 cells open, limit 2'
+    exits 0 "report prints the table $t" report --table $t --db a.db
+    prints "the table $t notes that cells are open" 'NOT ALL: c: 3 of 6 cells open, limit 2'
 done
-exits 0 "stats" stats coverage --db a.db
-prints "say so, too" 'NOT ALL: c: 3 of 6 cells open'
-prints "and has the methods that nobody tried" '^RTN_INT2 .*0/[0-9]+ O'
-exits 0 "a figure" plot pareto --db a.db -o plots --format svg
-check "says so, too" grep -q 'NOT ALL: c: 3 of 6 cells open' plots/pareto.gp
-exits 0 "coverage counts what nobody tried" query --db a.db --json \
+exits 0 "stats coverage after the limited run" stats coverage --db a.db
+prints "stats coverage notes that cells are open" 'NOT ALL: c: 3 of 6 cells open'
+prints "stats coverage lists a method without measured cells" '^RTN_INT2 .*0/[0-9]+ O'
+exits 0 "plot pareto after the limited run" plot pareto --db a.db -o plots --format svg
+check "the figure notes that cells are open" grep -q 'NOT ALL: c: 3 of 6 cells open' plots/pareto.gp
+exits 0 "query of the view coverage" query --db a.db --json \
     "SELECT sum(n_planned) AS p, sum(n_open) AS o, sum(n_excluded) AS x FROM coverage"
-json "as open" '.[0].p == 6 and .[0].o == 3 and .[0].x == 1'
-check "what a rule leaves out is EXCLUDED" \
+json "the view coverage counts planned, open and excluded cells" '.[0].p == 6 and .[0].o == 3 and .[0].x == 1'
+check "a cell that a rule excludes has the outcome EXCLUDED" \
     test "$(sql a.db "SELECT group_concat(outcome) FROM cell WHERE reason <> ''")" = EXCLUDED
-check "and no failure" test "$(sql a.db 'SELECT count(*) FROM failures')" = 0
+check "an excluded cell is not in the view failures" test "$(sql a.db 'SELECT count(*) FROM failures')" = 0
 
-exits 0 "a filtered run" run c.yaml --db a.db -o out --filter 'method=RTN_INT2' -q
-exits 0 "looks like one" report --table summary --db a.db
-prints "until the rest is there" 'NOT ALL: c: 1 of 6 cells open, filter method=RTN_INT2'
-exits 0 "the rest" run c.yaml --db a.db -o out -q
-exits 0 "a whole sweep" report --table summary --db a.db
-check "needs no note" bash -c "! grep -q 'NOT ALL' '$out'"
-exits 0 "and has nothing open" status --db a.db --json
-json "in its status" '.sweeps[0] | .ok == 5 and .open == 0 and .excluded == 1 and .narrowed == ""'
+exits 0 "run --filter method=RTN_INT2" run c.yaml --db a.db -o out --filter 'method=RTN_INT2' -q
+exits 0 "report after the filtered run" report --table summary --db a.db
+prints "the report names the filter and the open cell" 'NOT ALL: c: 1 of 6 cells open, filter method=RTN_INT2'
+exits 0 "run of the remaining cell" run c.yaml --db a.db -o out -q
+exits 0 "report after all runs" report --table summary --db a.db
+check "the report has no note about open cells" bash -c "! grep -q 'NOT ALL' '$out'"
+exits 0 "status after all runs" status --db a.db --json
+json "status shows no open cell and no restriction" '.sweeps[0] | .ok == 5 and .open == 0 and .excluded == 1 and .narrowed == ""'
 
 # A sweep is listed even if another sweep has measured all its cells.
 for m in '[BF16, RTN_INT4]' '[BF16]'; do
     printf '%s\n' 'question: q' 'model: nano' "methods: $m" 'frames: 6' 'baselines: none' 'control: 0' \
         'prompts: [{id: p, text: a large red disc drifts right}]' >shared.yaml
-    exits 0 "a sweep of $m" run shared.yaml --db shared.db -o out --json
+    exits 0 "run of the sweep with methods $m" run shared.yaml --db shared.db -o out --json
 done
-json "has nothing left to run" '.ok == 0 and .done_before == 1'
-exits 0 "its status" status --db shared.db --json
-json "is that of the last run" '[.sweeps[] | select(.cells == 1 and .ok == 1 and .open == 0)] | length == 1'
+json "the smaller sweep measures no cell again" '.ok == 0 and .done_before == 1'
+exits 0 "status of two sweeps with shared cells" status --db shared.db --json
+json "status lists the smaller sweep as complete" '[.sweeps[] | select(.cells == 1 and .ok == 1 and .open == 0)] | length == 1'
 
 # Of two runs that began in the same second, status shows the later one, whatever their ids.
 cp a.db second.db
 sqlite3 second.db "UPDATE session SET started = (SELECT max(started) FROM session)"
-exits 0 "runs of one second" status --db second.db --json
-json "the last is the one that began last" '.sweeps[0].narrowed == ""'
+exits 0 "status of runs that began in the same second" status --db second.db --json
+json "status shows the run that began last" '.sweeps[0].narrowed == ""'
 sqlite3 second.db "UPDATE about SET value = '9' || value WHERE name = 'began_ns' AND
     session = (SELECT session FROM about WHERE name = 'filter')"
-exits 0 "another one later" status --db second.db --json
-json "is the last" '.sweeps[0].narrowed == "filter method=RTN_INT2"'
+exits 0 "status after the filtered run's start time was increased" status --db second.db --json
+json "status shows the filtered run, which is now the last one" '.sweeps[0].narrowed == "filter method=RTN_INT2"'
 
-# A failed cell of a method that the config no longer has: `status` and the view `failures` refer to the same run.
+# A cell of RTN_INT2 has failed, and the config no longer has RTN_INT2. `status` and the view `failures` must both
+# describe the last run only, which has no failure.
 cp a.db narrow.db
 sqlite3 narrow.db "UPDATE cell SET outcome = 'TIMEOUT', verdict = 'INVALID', verdict_codes = 'TIMEOUT', reason = 'slow' WHERE method = 'RTN_INT2' AND outcome = 'OK'"
 exits 0 "status of a failed cell" status --db narrow.db --json
-json "counts it" '.sweeps[0].failed == 1'
-exits 0 "failures" query --db narrow.db --json "SELECT method FROM failures"
-json "name it" '.[0].method == "RTN_INT2" and length == 1'
+json "status counts one failure" '.sweeps[0].failed == 1'
+exits 0 "query of the view failures" query --db narrow.db --json "SELECT method FROM failures"
+json "the view failures lists RTN_INT2" '.[0].method == "RTN_INT2" and length == 1'
 sed -i.all 's/, RTN_INT2\]/, RTN_INT8]/; /exclude/d' c.yaml
-exits 0 "the config with another one" run c.yaml --db narrow.db -o out -q
-exits 0 "status of the last run" status --db narrow.db --json
-json "has no failure" '.sweeps[0] | .cells == 6 and .ok == 6 and .failed == 0'
-exits 0 "failures of the last run" query --db narrow.db --json "SELECT method FROM failures"
-json "neither" 'length == 0'
+exits 0 "run with RTN_INT8 in place of RTN_INT2" run c.yaml --db narrow.db -o out -q
+exits 0 "status after the method was replaced" status --db narrow.db --json
+json "status counts no failure of the removed method" '.sweeps[0] | .cells == 6 and .ok == 6 and .failed == 0'
+exits 0 "query of the view failures after the method was replaced" query --db narrow.db --json "SELECT method FROM failures"
+json "the view failures does not list the removed method" 'length == 0'
 mv c.yaml.all c.yaml
 
-# Status during a run, and after the run was killed.
+# status during a run, and after the run was killed.
 sed -i 's/frames: 6/frames: 96/' c.yaml
 "$kvreel" run c.yaml --db b.db -o out2 --jobs 1 -q >/dev/null 2>&1 &
 pid=$!
@@ -87,9 +89,9 @@ for _ in $(seq 200); do
     holds_true '.sweeps[0].running | length > 0' >/dev/null 2>&1 && break
     sleep 0.05
 done
-json "a running sweep says what runs" '.writer != null and (.sweeps[0] | .state == "running" and (.running[0].method == "BF16") and .open == 5)'
+json "status during a run names the running cell" '.writer != null and (.sweeps[0] | .state == "running" and (.running[0].method == "BF16") and .open == 5)'
 kill -KILL $pid
 wait $pid 2>/dev/null
-exits 0 "status of one that was killed" status --db b.db --json
-json "says so" '.writer == null and .sweeps[0].state == "died" and .sweeps[0].running == []'
-exits 2 "a database that is not there" status --db none.db
+exits 0 "status after the run was killed" status --db b.db --json
+json "status shows that the run died" '.writer == null and .sweeps[0].state == "died" and .sweeps[0].running == []'
+exits 2 "status refuses a missing database" status --db none.db

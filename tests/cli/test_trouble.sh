@@ -16,12 +16,12 @@ done
 { echo 'BEGIN IMMEDIATE;' && sleep 13 && echo 'COMMIT;'; } |
     sqlite3 -cmd '.timeout 5000' "$work/held.db"
 wait "$sweep"
-check "a sweep outlasts a lock of 13 s" test $? -eq 0
-check "and says what it waits for" grep -q 'another program is writing to .*held.db: waiting' "$work/said"
-check "nothing is dropped" test "$(sql "$work/held.db" \
+check "a sweep waits for a lock of 13 s and succeeds" test $? -eq 0
+check "the sweep says that it waits for another program" grep -q 'another program is writing to .*held.db: waiting' "$work/said"
+check "the sweep stores all cells in spite of the lock" test "$(sql "$work/held.db" \
     "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq "$(sql "$work/held.db" 'SELECT count(*) FROM cell')"
 
-# Concurrent first opens: each of six merges into the same new file succeeds.
+# Six processes create the same database at once: each merge into it must succeed.
 for round in 1 2 3 4; do
     pids=()
     for _ in 1 2 3 4 5 6; do
@@ -30,7 +30,7 @@ for round in 1 2 3 4; do
     done
     good=0
     for p in "${pids[@]}"; do wait "$p" && good=$((good + 1)); done
-    check "six merges into a new file, round $round" test "$good" -eq 6
+    check "six merges into one new file succeed, round $round" test "$good" -eq 6
 done
 [ ! -s "$work/merges" ] || cat "$work/merges"
 
@@ -41,15 +41,15 @@ for name in avformat avcodec avutil swscale; do
 done
 hidden=(env LD_LIBRARY_PATH="$work/none" "$kvreel")
 "${hidden[@]}" run "$work/t.yaml" --db "$work/mute.db" --out "$work/mute" -q >"$out" 2>"$err"
-check "no FFmpeg is no sweep of videos" test $? -eq 2
-says "and what to do is said" 'videos cannot be encoded: FFmpeg: .*--set videos=false'
-check "before a cell failed" test "$(sql "$work/mute.db" 'SELECT count(*) FROM cell')" = 0
+check "a sweep with videos fails without FFmpeg" test $? -eq 2
+says "the error suggests --set videos=false" 'videos cannot be encoded: FFmpeg: .*--set videos=false'
+check "the sweep fails before its first cell" test "$(sql "$work/mute.db" 'SELECT count(*) FROM cell')" = 0
 "${hidden[@]}" doctor >"$out" 2>"$err"
-prints "doctor knows" '^note +videos +unavailable: FFmpeg'
+prints "doctor reports that videos are unavailable" '^note +videos +unavailable: FFmpeg'
 "${hidden[@]}" run "$work/t.yaml" --db "$work/mute.db" --out "$work/mute" -q --set videos=false >"$out" 2>"$err"
-check "without videos it runs" test $? -eq 0
+check "with videos: false, the sweep runs without FFmpeg" test $? -eq 0
 
-# A read-only folder: SQLite's write-ahead log needs two files in it.
+# A database in a read-only folder, where SQLite cannot create the two files of its write-ahead log.
 mkdir "$work/fixed"
 cp "$work/held.db" "$work/fixed/a.db"
 sqlite3 "$work/fixed/a.db" 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
@@ -67,22 +67,22 @@ chmod 555 "$work/fixed"
 if "${as_nobody[@]}" "$work/kvreel" version >/dev/null 2>&1; then
     n=$("${as_nobody[@]}" "$work/kvreel" query --db "$work/fixed/a.db" --csv \
         'SELECT count(*) FROM cell' 2>"$err" | tail -n 1 | tr -d '\r')
-    check "a database in a read-only folder is read" test "$n" = "$(sql "$work/held.db" 'SELECT count(*) FROM cell')"
+    check "query reads a database in a read-only folder" test "$n" = "$(sql "$work/held.db" 'SELECT count(*) FROM cell')"
     cat "$err"
 else
-    skip "a read-only folder" "nobody cannot run the program here"
+    skip "query of a database in a read-only folder" "nobody cannot run the program here"
 fi
 chmod 755 "$work/fixed"
 
 # Limits on a statement's time and memory.
 endless='WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT'
-exits 2 "a statement without end is given up" query --db "$work/held.db" --timeout 1 "$endless max(x) FROM n"
-says "and says when" 'not finished after 1 s'
-exits 1 "a table without end as well" query --db "$work/held.db" --memory 64 "$endless x, zeroblob(1000) FROM n"
-says "and says how much" 'needs more than the limit of 64 MiB'
-exits 1 "and what SQLite takes itself" query --db "$work/held.db" --memory 64 \
+exits 2 "query --timeout stops an endless statement" query --db "$work/held.db" --timeout 1 "$endless max(x) FROM n"
+says "the error states the time limit" 'not finished after 1 s'
+exits 1 "query --memory stops an endless result" query --db "$work/held.db" --memory 64 "$endless x, zeroblob(1000) FROM n"
+says "the error states the memory limit" 'needs more than the limit of 64 MiB'
+exits 1 "query --memory also limits SQLite's own memory" query --db "$work/held.db" --memory 64 \
     "SELECT length(group_concat(printf('%10000d', x))) FROM ($endless x FROM n LIMIT 100000)"
 
 # CSV output puts a quote before texts that a spreadsheet would execute as formulas.
-exits 0 "formulas" query --db "$work/held.db" --csv "SELECT '=1+1' AS a, '@x' AS b, '-' AS c, -3 AS d, 'a=b' AS e"
-prints "have a quote before them, numbers and a dash have not" "^\"'=1\+1\",\"'@x\",-,-3,a=b"
+exits 0 "query --csv of formulas" query --db "$work/held.db" --csv "SELECT '=1+1' AS a, '@x' AS b, '-' AS c, -3 AS d, 'a=b' AS e"
+prints "CSV puts a quote before formulas, not before numbers and a dash" "^\"'=1\+1\",\"'@x\",-,-3,a=b"

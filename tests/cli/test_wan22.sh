@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A small Wan 2.2 from prompts to pixels, MP4 and report, with shots, a first frame from an image, and the solver. A
-# cell that Ctrl-C or kill -9 stops gives the same bytes after it was resumed.
+# A small random Wan 2.2: sweeps with shots and with an image as first frame, videos, the report and `generate`. A sweep
+# that Ctrl-C or kill -9 interrupts must give the same frames after it is resumed.
 . tests/cli/lib.sh || exit 1
 folder=$root/tests/fixtures/wan22
 cd "$work" || exit 1
@@ -28,15 +28,15 @@ sweep wan.yaml "[$shots, $plain]"
 sums() { sql "$1" "SELECT c.key, a.frames_sha256 FROM cell c JOIN attempt a ON a.cell = c.key WHERE c.outcome = 'OK' ORDER BY 1"; }
 measured() { sql "$1" "SELECT count(*) FROM cell WHERE outcome = 'OK'" 2>/dev/null || echo 0; }
 
-exits 0 "two prompts" run wan.yaml --db a.db --out a --json
-json "become cells" '.cells == 4 and .ok == 4'
-check "an MP4 each" test "$(find a/videos -name '*.mp4' | wc -l)" = 4
-check "frames of 64x32 pixels, 1 + 4 x 23 of them" bash -c \
+exits 0 "run of two prompts" run wan.yaml --db a.db --out a --json
+json "two prompts and two methods give four cells" '.cells == 4 and .ok == 4'
+check "each cell has an MP4 video" test "$(find a/videos -name '*.mp4' | wc -l)" = 4
+check "videos have 93 frames of 64x32 pixels" bash -c \
     "head -c 400 \$(find a/frames -name '*.safetensors' | head -1) | grep -aq '\[93,32,64,3\]'"
-check "four videos" test "$(sums a.db | cut -d'|' -f2 | sort -u | wc -l)" = 4
-exits 0 "and a report" report --db a.db --out page
-check "is a page" test -s page/index.html
-check "the window and the sink are the model's" \
+check "the four videos differ" test "$(sums a.db | cut -d'|' -f2 | sort -u | wc -l)" = 4
+exits 0 "report writes a page" report --db a.db --out page
+check "the page has content" test -s page/index.html
+check "cells have the model's window 6 and sink 2" \
     test "$(sql a.db "SELECT count(*) FROM cell WHERE sink = 2 AND window = 6")" = 4
 
 # stop SIGNAL DB: sends the signal when one cell is stored and the next one runs.
@@ -54,11 +54,11 @@ stop() {
 for signal in INT KILL; do
     stop $signal $signal.db
     n=$(measured $signal.db)
-    check "SIG$signal stopped it in the middle of a cell ($n of 4 were there)" bash -c "test $n -ge 1 && test $n -lt 4"
+    check "SIG$signal stopped the sweep within a cell ($n of 4 were stored)" bash -c "test $n -ge 1 && test $n -lt 4"
     exits 0 "SIG$signal: the same command resumes" run wan.yaml --db $signal.db --out o-$signal.db --jobs 1 --json
-    json "SIG$signal: what was missing" ".cells == 4 and .failed == 0 and .ok + .done_before == 4 and .done_before >= $n"
-    check "SIG$signal: to the same bytes" bash -c 'test "$(wc -l <<<"$1")" = 4 && test "$1" = "$2"' _ "$(sums $signal.db)" "$(sums a.db)"
-    check "SIG$signal: and an MP4 each" test "$(find o-$signal.db/videos -name '*.mp4' | wc -l)" = 4
+    json "SIG$signal: the resumed run measures the missing cells" ".cells == 4 and .failed == 0 and .ok + .done_before == 4 and .done_before >= $n"
+    check "SIG$signal: the frames equal those of an uninterrupted run" bash -c 'test "$(wc -l <<<"$1")" = 4 && test "$1" = "$2"' _ "$(sums $signal.db)" "$(sums a.db)"
+    check "SIG$signal: each cell has an MP4 video" test "$(find o-$signal.db/videos -name '*.mp4' | wc -l)" = 4
 done
 
 # The first frame may come from any image that FFmpeg reads. The cell depends on the image's content, not on its
@@ -72,17 +72,17 @@ image two.ppm 64 32 2000
 cp one.ppm same.ppm
 begins() { echo "{id: i, text: first, image: $1, embeddings: $(rows a)}"; }
 sweep i.yaml "[$(begins one.ppm)]"
-exits 0 "a first frame" run i.yaml --db i.db --out i --json --set frames=6
-json "is generated on from" '.ok == 2'
+exits 0 "run with an image as first frame" run i.yaml --db i.db --out i --json --set frames=6
+json "run with an image: two cells are ok" '.ok == 2'
 sweep i.yaml "[$(begins same.ppm)]"
-exits 0 "the same image by another name" run i.yaml --db i.db --out i --json --set frames=6
-json "is the same cell" '.ok == 0 and .done_before == 2'
+exits 0 "run with the same image under another name" run i.yaml --db i.db --out i --json --set frames=6
+json "an image's name does not change the cell" '.ok == 0 and .done_before == 2'
 sweep i.yaml "[$(begins two.ppm)]"
-exits 0 "another image" run i.yaml --db i.db --out i --json --set frames=6
-json "is another cell" '.ok == 2'
-check "and another video" test "$(sums i.db | cut -d'|' -f2 | sort -u | wc -l)" = 4
-exits 0 "on an emulated device" run i.yaml --db e.db --out e --json --set frames=4 --set device=emulated --filter method=BF16
-json "too" '.ok == 1'
+exits 0 "run with another image" run i.yaml --db i.db --out i --json --set frames=6
+json "another image gives new cells" '.ok == 2'
+check "another image gives other videos" test "$(sums i.db | cut -d'|' -f2 | sort -u | wc -l)" = 4
+exits 0 "run with an image on the emulated device" run i.yaml --db e.db --out e --json --set frames=4 --set device=emulated --filter method=BF16
+json "the cell on the emulated device is ok" '.ok == 1'
 
 # `generate` makes the same video from the same image, seed and embedding.
 drawn=(generate --model "$folder" -n 6 -p first --embedding "$folder/golden.safetensors" --embedding-tensor prompt_a)
@@ -90,44 +90,44 @@ film() { sql i.db "SELECT a.path FROM cell c JOIN artifact a ON a.cell = c.key W
 seed=$(sql i.db "SELECT seed FROM cell LIMIT 1")
 pixels=$(tail -c $((64 * 32 * 3)) one.ppm | sha256sum | cut -c1-64)
 exits 0 "generate from an image" "${drawn[@]}" --image one.ppm --seed "$seed" -o g -m NVFP4_4OVER6@longlive --reference --json -q
-json "names it, and decodes" '.image == "one.ppm" and .frames == 21 and .height == 32 and .width == 64 and .ssim > 0.9 and .ssim < 1'
-check "an MP4 of both" test "$(find g -name '*.mp4' | wc -l)" = 2
-exits 0 "its reference" compare "i/$(film "$pixels")" g/BF16-seed*.safetensors --json
-json "is the sweep's video" '.frames == 21 and .identical_frames == 21'
+json "generate names the image and decodes 21 frames" '.image == "one.ppm" and .frames == 21 and .height == 32 and .width == 64 and .ssim > 0.9 and .ssim < 1'
+check "generate writes an MP4 of the method and of BF16" test "$(find g -name '*.mp4' | wc -l)" = 2
+exits 0 "compare of the sweep's and generate's BF16 videos" compare "i/$(film "$pixels")" g/BF16-seed*.safetensors --json
+json "generate gives the sweep's video" '.frames == 21 and .identical_frames == 21'
 exits 0 "generate without the image" "${drawn[@]}" --seed "$seed" -o plain --json -q
-exits 0 "both" compare plain/BF16-seed*.safetensors g/BF16-seed*.safetensors --json
-json "are different videos" '.identical_frames == 0'
-exits 2 "neither embedding nor text encoder" generate --model "$folder" -n 6 -p first -o x
-says "is told what to give" "no text encoder .*--embedding FILE"
-exits 2 "a model of RGB latents" generate -n 6 -p 'a large red disc bounces over a plain blue background' --image one.ppm -o x
-says "takes no image" "only models with Wan 2.2's latents"
-exits 2 "frames to go on from" "${drawn[@]}" --given 2 -o x
-says "are for RGB latents" "--image gives a first frame"
-exits 2 "the words of a model" generate -n 6 -p 'a large red disc bounces over a plain blue background' --embedding one.ppm -o x
-says "are no embedding" "reads the prompt's words"
-exits 0 "a text encoder" generate --model "$root/tests/fixtures/wan_folder" -n 6 -p '@0: a small dog runs; @1: it sleeps' -o t --json -q
-check "leaves its pack" test -s t/prompt.safetensors
-exits 0 "the pack again" generate --model "$root/tests/fixtures/wan_folder" -n 6 -p '@0: a small dog runs; @1: it sleeps' -o u --json -q \
+exits 0 "compare of the videos with and without the image" compare plain/BF16-seed*.safetensors g/BF16-seed*.safetensors --json
+json "no frame with the image equals one without it" '.identical_frames == 0'
+exits 2 "generate without embedding and text encoder is refused" generate --model "$folder" -n 6 -p first -o x
+says "the error names --embedding" "no text encoder .*--embedding FILE"
+exits 2 "a model of RGB latents refuses --image" generate -n 6 -p 'a large red disc bounces over a plain blue background' --image one.ppm -o x
+says "the error states which models take an image" "only models with Wan 2.2's latents"
+exits 2 "a model with Wan 2.2's latents refuses --given" "${drawn[@]}" --given 2 -o x
+says "the error recommends --image" "--image gives a first frame"
+exits 2 "nano refuses --embedding" generate -n 6 -p 'a large red disc bounces over a plain blue background' --embedding one.ppm -o x
+says "the error says that the model reads words" "reads the prompt's words"
+exits 0 "generate with a text encoder" generate --model "$root/tests/fixtures/wan_folder" -n 6 -p '@0: a small dog runs; @1: it sleeps' -o t --json -q
+check "generate writes the pack of its prompt" test -s t/prompt.safetensors
+exits 0 "generate from that pack" generate --model "$root/tests/fixtures/wan_folder" -n 6 -p '@0: a small dog runs; @1: it sleeps' -o u --json -q \
     --embedding t/prompt.safetensors
-check "makes the same video" cmp t/BF16-seed1-0-a-small-dog-runs-1-it-sleeps.safetensors u/BF16-seed1-0-a-small-dog-runs-1-it-sleeps.safetensors
+check "the pack gives the same video as the text" cmp t/BF16-seed1-0-a-small-dog-runs-1-it-sleeps.safetensors u/BF16-seed1-0-a-small-dog-runs-1-it-sleeps.safetensors
 
 image small.ppm 32 32 1
-exits 2 "an image of another size for generate" "${drawn[@]}" --image small.ppm -o x
-says "is told the video's" "small.ppm: the image has 32x32 pixels .*, the model needs 64x32"
+exits 2 "generate refuses an image of another size" "${drawn[@]}" --image small.ppm -o x
+says "generate's error states both sizes" "small.ppm: the image has 32x32 pixels .*, the model needs 64x32"
 sweep i.yaml "[$(begins small.ppm)]"
-exits 2 "an image of another size" run i.yaml --db x.db --out x --set frames=6
-says "is told its size and that of the video" "small.ppm: the image has 32x32 pixels .*, the model needs 64x32; .*ffmpeg"
-says "with file and line" "i.yaml:3"
+exits 2 "run refuses an image of another size" run i.yaml --db x.db --out x --set frames=6
+says "run's error states both sizes and suggests ffmpeg" "small.ppm: the image has 32x32 pixels .*, the model needs 64x32; .*ffmpeg"
+says "run's error names file and line" "i.yaml:3"
 sweep i.yaml "[$(begins none.ppm)]"
-exits 2 "an image that is not there" run i.yaml --db x.db --out x --set frames=6
-says "is named" "none.ppm"
+exits 2 "run refuses a missing image" run i.yaml --db x.db --out x --set frames=6
+says "the error names the missing image" "none.ppm"
 sweep i.yaml "[$(begins "$(find "$PWD/a/frames" -name '*.safetensors' | head -1)")]"
-exits 2 "a video in its place" run i.yaml --db x.db --out x --set frames=6
-says "is told" "the file has 93 frames, need an image"
+exits 2 "run refuses a video in place of an image" run i.yaml --db x.db --out x --set frames=6
+says "the error states the video's number of frames" "the file has 93 frames, need an image"
 sweep i.yaml "[$(begins one.ppm)]"
 sed -i 's/, embeddings: {[^}]*}//; s/text: first/text: a large red disc/; s/^model: .*/model: nano/; s/: model$/: 0/' i.yaml
-exits 5 "a model without an encoder" run i.yaml --db n.db --out n --json --set frames=6
-json "is not supported" '.unsupported == 2 and .ok == 0'
+exits 5 "run of an image with model nano" run i.yaml --db n.db --out n --json --set frames=6
+json "cells of nano with an image are unsupported" '.unsupported == 2 and .ok == 0'
 
 # The commands of results/claims.yaml for LongLive pass a dry run on the emulated device.
 cd "$root" || exit 1
@@ -135,12 +135,12 @@ grep -A6 -E '^  - id: (longlive2-|fps-longlive|fkv-longlive|dummy-speed)' result
     sed -nE 's/^ *command: "kvreel (.*)"$/\1/p
         s/^ *command: "tools.*CONFIG=(configs\/[a-z-]*\.yaml) .*RUN_ARGS=\\"([^"]*)\\".*$/run \1 --set device=emulated \2/p' |
     sed -E "s/device=cuda/device=emulated/; s/--filter ([^' ]+)/--filter '\1'/" | sort -u >"$work/commands"
-check "the ledger has commands for LongLive" test "$(wc -l <"$work/commands")" -ge 5
+check "results/claims.yaml has at least 5 commands for LongLive" test "$(wc -l <"$work/commands")" -ge 5
 while read -r line; do
     eval "set -- $line"
     exits 0 "planned: $line" "$@" --dry-run --db "$work/c.db" --out "$work/c" --json
-    json "is cells" '.cells > 0 and .unsupported == 0'
+    json "all cells are supported: $line" '.cells > 0 and .unsupported == 0'
 done <"$work/commands"
-exits 0 "the window's memory" claims --json
-json "is as claimed" '[.[] | select(.id == "longlive2-memory") | .verdict] == ["holds"]'
+exits 0 "claims --json" claims --json
+json "the claim longlive2-memory holds" '[.[] | select(.id == "longlive2-memory") | .verdict] == ["holds"]'
 exit 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make wheel: the wheel contains all that the library needs. It works in an environment with only numpy, from
-# another folder, and before and after torch.
+# make wheel: the wheel contains all that the library needs. Its module works in an environment with only numpy, outside
+# the source tree, and if torch is imported before or after it.
 . tests/cli/lib.sh || exit 1
 . tests/cli/python.sh || exit 1
 needs_python "the wheel"
@@ -8,16 +8,16 @@ needs_library "the wheel"
 python_has "setuptools pip auditwheel" "the wheel" || exit 0
 unset KVREEL_LIB PYTHONPATH
 
-check "is built" bash tools/release/wheel.sh "$library" "$work/dist"
+check "the wheel is built" bash tools/release/wheel.sh "$library" "$work/dist"
 wheel=$(echo "$work"/dist/kvreel-*.whl)
 case $wheel in
-*-py3-none-manylinux_2_*) ok "for every Python 3 and a version of glibc" ;;
-*) fail "its tag is that of one machine: $wheel" ;;
+*-py3-none-manylinux_2_*) ok "the wheel's tag is py3-none-manylinux" ;;
+*) fail "the wheel's tag is for this machine only: $wheel" ;;
 esac
-check "again: the one in the folder" test "$(bash tools/release/wheel.sh "$library" "$work/dist" 2>"$err" | tail -n 1)" = "$wheel"
+check "a second build gives a wheel of the same name" test "$(bash tools/release/wheel.sh "$library" "$work/dist" 2>"$err" | tail -n 1)" = "$wheel"
 
-# A new virtual environment, into which numpy is copied.
-check "an environment" "$python" -m venv "$work/clean"
+# Makes a new virtual environment and copies numpy into it, so that pip downloads nothing.
+check "a new virtual environment is made" "$python" -m venv "$work/clean"
 site=$("$work/clean/bin/python" -c 'import site; print(site.getsitepackages()[0])')
 "$python" -c 'import numpy, os; print(os.path.dirname(numpy.__file__))' >"$work/numpy"
 for folder in "$(cat "$work/numpy")" "$(cat "$work/numpy").libs"; do
@@ -29,7 +29,7 @@ in_clean() { # PROGRAM ARGS...
     (cd "$work/elsewhere" && env -i PATH=/usr/bin:/bin HOME="$work/elsewhere" "$work/clean/bin/python" "$@")
 }
 version=$("$kvreel" version --json | jq -r .version)
-check "imported, coded and attended to" in_clean -c "
+check "encode, attend and predict work with only the wheel and numpy" in_clean -c "
 import kvreel, numpy
 assert kvreel.__file__.startswith('$work/clean'), kvreel.__file__
 assert kvreel.__version__ == kvreel.library_version().split()[0] == '$version', (kvreel.__version__, kvreel.library_version())
@@ -38,7 +38,7 @@ k, v, q = (rng.standard_normal(s, numpy.float32) for s in ((64, 4, 64), (64, 4, 
 b = kvreel.Method('TURBOQUANT_PROD_4BIT').encode(k, v)
 assert b.bytes()['resident'] * 3 < b.bytes()['bf16'] and numpy.isfinite(b.attend(q)).all()
 assert kvreel.predict('KIVI_INT2', 'wan-1.3b', frames=42)['compression'] > 3"
-check "its libraries are its own" in_clean -c "
+check "oneDNN, libgomp and jansson are loaded from the wheel" in_clean -c "
 import kvreel
 kvreel.library_version()
 maps = {l.split()[-1] for l in open('/proc/self/maps') if '.so' in l}
@@ -50,7 +50,7 @@ if python_has torch "the wheel beside torch"; then
     "$python" -m pip install -q --no-index --no-deps --disable-pip-version-check --target "$work/beside" "$wheel"
     three_threads
     for order in "torch, kvreel" "kvreel, torch"; do
-        check "import $order" env PYTHONPATH="$work/beside" "$python" -c "
+        check "import $order: encoding beside torch gives one hash" env PYTHONPATH="$work/beside" "$python" -c "
 import $order
 assert kvreel.__file__.startswith('$work/beside'), kvreel.__file__
 torch.manual_seed(0)

@@ -5,8 +5,8 @@
 # Only commands that would take minutes are shortened: sweeps run few cells of few frames, and a rollout has few
 # frames. `make` only prints its commands. sbatch is replaced by a script that writes one shard.
 
-# Makes a clone with the tracked files and the program in build/. It is a git repository of its own, so that
-# left_clean finds files that the commands wrote to folders that git does not ignore.
+# Copies the tracked files, and the program as build/kvreel, to a new git repository. left_clean can then list the new
+# files that git does not ignore.
 make_clone() { # FOLDER
     mkdir -p "$1/build" "$1.bin"
     git -C "$root" ls-files -z | (cd "$root" && xargs -0 tar cf -) | tar xf - -C "$1"
@@ -16,11 +16,11 @@ make_clone() { # FOLDER
 # Runs kvreel, but shortens commands that a test cannot wait for.
 real=$(dirname "$(realpath "$0")")/kvreel.real
 case " $* " in
-*" bench "*) exit 0 ;; # minutes of timing; tests/cli/test_bench.sh runs it
-*" settle "*) exec "$real" settle --help ;; # minutes of prompts; tests/cli/test_settle.sh runs it
-*" run "*cost-wan-cut.yaml*) # hours: runs two cells of nano instead
+*" bench "*) exit 0 ;; # would measure for minutes; tests/cli/test_bench.sh tests it
+*" settle "*) exec "$real" settle --help ;; # would run prompts for minutes; tests/cli/test_settle.sh tests it
+*" run "*cost-wan-cut.yaml*) # would take hours; runs two cells of nano instead
     exec "$real" run configs/first.yaml --db out/cost-wan-cut.db --out out/cost-wan-cut --set frames=6 --limit 2 -q ;;
-*" run "*partial-prefill.yaml*) # a model of 93 MB: a random one of 48 KB and two random texts replace it
+*" run "*partial-prefill.yaml*) # needs a model of 93 MB; reads two random texts with one of 48 KB instead
     cat >out/prefill.yaml <<YAML
 name: partial-prefill
 model: $PWD/tests/fixtures/lm
@@ -35,15 +35,15 @@ metrics: [psnr]
 methods: [BF16, KIVI_INT2, KIVI_INT2+taylor]
 YAML
     exec "$real" run out/prefill.yaml --db out/partial-prefill.db --out out/partial-prefill -q ;;
-*" embed "*) # a text encoder of 11 GB: tests/cli/test_wan.sh embeds with a small one
+*" embed "*) # needs a text encoder of 11 GB; tests/cli/test_wan.sh embeds with a small one
     "$real" embed --help ;;
 *" import vbench FILE "* | *" score lpips "*out/corrections.db*) # these need results of Wan, so only --help runs
     exec "$real" "$1" --help ;;
-*" -i KV.safetensors "*) # needs recorded keys and values
+*" -i KV.safetensors "*) # needs recorded keys and values, so only --help runs
     exec "$real" codec --help ;;
 *" import "*wan-study33.db* | *" reproduce "*wan-study33.db*) # these need Wan's weights
     exec "$real" "$1" --help ;;
-*" run "*device=cuda*) # may run without a GPU
+*" run "*device=cuda*) # there may be no GPU, so this is a dry run
     "$real" run configs/cost-wan.yaml --set frames=12 --dry-run ;;
 *" run configs/trace.yaml "*) exec "$real" "$@" --set 'methods=[BF16, RTN_INT4]' ;;
 *" run configs/first.yaml "*) exec "$real" "$@" --set frames=6 --set baselines=none ;;
@@ -52,7 +52,7 @@ YAML
 *) exec "$real" "$@" ;;
 esac
 SH
-    # Replaced, since it needs minutes of nvcc and a GPU; tests/cli/test_device_check.sh tests it.
+    # device-check.sh needs a GPU and minutes of nvcc, so a stub replaces it; tests/cli/test_device_check.sh tests it.
     printf '#!/usr/bin/env bash\n[ "$1" = --pack ] || [ "$1" = --run ]\n' >"$1/tools/device-check.sh"
     cat >"$1.bin/make" <<'SH'
 #!/usr/bin/env bash
@@ -60,7 +60,7 @@ exec /usr/bin/make -n "$@" >/dev/null
 SH
     cat >"$1.bin/sbatch" <<'SH'
 #!/usr/bin/env bash
-# Acts as a cluster in which the first shard has run.
+# Stub of sbatch: provides the first shard's database, as if its task had run.
 cat >/dev/null
 cp "$(dirname "$0")/shard.db" out/shards/
 echo 1
@@ -98,7 +98,7 @@ walk() { # CLONE NAME DOCUMENT LANGUAGE...
     done
 }
 
-# left_clean CLONE NAME: checks that all new files in the clone are ignored by git.
+# left_clean CLONE NAME: checks that git ignores all new files in the clone.
 left_clean() { # CLONE NAME
-    check "$2: what it made lies in ignored places" test -z "$(git -C "$1" status --porcelain | tee >(cat >&2))"
+    check "$2: git ignores all files that the commands wrote" test -z "$(git -C "$1" status --porcelain | tee >(cat >&2))"
 }
