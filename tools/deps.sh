@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# deps.sh - installs, with apt, the missing dependencies of building, testing and the demo.
+# deps.sh - installs, with apt, the missing packages for building, testing and running the demo.
 #
 #     tools/deps.sh           compiler, libraries, the test framework, gnuplot, ffmpeg, Python with NumPy
 #     tools/deps.sh --lint    the same, and the tools of `make lint`
@@ -41,7 +41,8 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
-# Installs the dependencies that pip has, after those of apt.
+# Installs dependencies that are not in apt: NVIDIA's disassembler for --lint; the virtual environment and the
+# weights of stlpips for --tests.
 finish() {
     case $what in
     --lint)

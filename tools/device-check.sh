@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# device-check.sh - tests and benchmarks of the CUDA kernels on a machine with a GPU and a driver. The package
-# is built on a machine with nvcc. The machine with the GPU builds nothing.
+# device-check.sh - tests and measures the CUDA kernels on a machine with a GPU and a driver. A machine with nvcc
+# builds the package, so that the machine with the GPU builds nothing.
 #
 #     tools/device-check.sh --pack FILE [--emulated]   builds an archive: kvreel, kernels, tests, libraries (tools/device/pack.sh)
 #     tools/device-check.sh --run FILE OUT             unpacks and runs the archive; results are in OUT (tools/device/run.sh)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# pack.sh - builds the archive that tools/device-check.sh --run needs on a machine with a GPU: kvreel, the
-# tests of its kernels, the benchmarks, and all libraries except the C library's and NVIDIA's.
+# pack.sh - builds the archive that tools/device-check.sh --run needs on a machine with a GPU. It contains kvreel,
+# the tests of its kernels, the benchmarks, and shared libraries other than the C library and NVIDIA's.
 #
 #     tools/device-check.sh --pack FILE.tar.xz              kernels compiled by nvcc for ARCH (default 90)
 #     tools/device-check.sh --pack FILE.tar.xz --emulated   emulated kernels, to test the package without a GPU
 #
 # A FILE that ends in .tar is not compressed. DATA=1 adds tests/fixtures/wan_tiny and models/nano (26 MB,
-# which a checkout already has). BUILD is the build folder (default build-device, with --emulated build).
+# which a checkout already has). BUILD is the build folder (default build-device; with --emulated, build).
 # MOST_MIB is the maximum size of the archive in MiB (default 45). LEVEL is the preset of xz (default 3).
 # PROGRAMS="bin/tests/NAME=FILE ..." packs these files instead of building and packing the default ones.
 set -euo pipefail
@@ -47,8 +47,8 @@ for program in $PROGRAMS; do
     cp "${program#*=}" "$place/${program%%=*}"
     strip "$place/${program%%=*}" 2>/dev/null || true # strip fails on scripts, which stay unchanged
 done
-# GCC's libraries go to a folder of their own: run.sh uses them only on a machine that lacks one. A newer GCC
-# library has all symbols of an older one.
+# GCC's libraries go to gcc/, because run.sh uses them only on a machine that lacks one of the three. A newer
+# GCC library has all symbols of an older one.
 ldd "$place/bin/kvreel" | awk '$3 ~ /^\// { print $3 }' | while read -r lib; do
     case $lib in
     */libc.so.* | */libm.so.* | */libdl.so.* | */libpthread.so.* | */librt.so.* | */ld-linux*) ;;

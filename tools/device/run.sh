@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh - tests and benchmarks of an unpacked package on a machine with a GPU (tools/device-check.sh --run
-# FILE OUT).
+# run.sh - runs the tests and benchmarks of an unpacked package on a machine with a GPU, for
+# tools/device-check.sh --run FILE OUT.
 #
 #     bash tools/device/run.sh OUT
 #
@@ -11,7 +11,7 @@
 #     METHODS="..."  methods of the parts forward and rollouts
 #     PATHS="..."    attention paths of the part rollouts: staged fused
 #     CASES=REGEX    runs the test cases whose "PROGRAM CASE" matches
-#     CHECK_S=15     time limit of one check of a test, in seconds (of one forward: 5 s more)
+#     CHECK_S=15     time limit of one check of a test, in seconds; a forward has 5 s more
 #     JOBS=8         number of parallel test processes
 #     DONE="FILE ..." databases of earlier packages on this GPU: their methods are skipped, except BF16
 #     DRY=1          checks the settings, prints the selected parts, and measures nothing
@@ -51,8 +51,8 @@ if [ "${1:-}" = --case ]; then
         cat "$log.now" >>"$log"
         # A process that was stopped at the part's deadline did not hang.
         ended=$([ "$(date +%s)" -ge "$KVR_DEADLINE" ] && echo 1)
-        # Writes a row for each check that began. If the last check did not end, its state is crash or
-        # timeout.
+        # Writes a row for each check that began. If the last check did not end, its state is crash, timeout
+        # or, after the part's deadline, not run.
         last=$(awk -v p="$program" -v c="$case" -v rows="$out/logs/$name.rows" -v rc="$rc" -v ended="$ended" '
             function row(state, ms) { printf "%s\t%s\t%s\t%s\t%s\t%.3f\t%s\n", p, c, n, what, state, ms / 1e3, said >>rows; open = 0; said = "" }
             /^> / { n = $2; what = $3; open = 1; said = ""; next }
@@ -148,7 +148,7 @@ answer() {
 
 # Test cases that have failed on a GPU before run first.
 first='attention on tensor cores|attention by bytes|products of warp groups|stages|linear layers|wan|ops'
-cases() { # writes lines PROGRAM PART PARTS CASE to $logs/all-cases
+cases() { # writes to $logs/all-cases, for each process, a line PROGRAM, PART (from 0), number of PARTS, CASE
     local program case n per programs
     programs=$(cd bin/tests && find . -type f | sed 's|^\./||' | sort)
     for program in $programs; do
@@ -276,7 +276,8 @@ sweep() { # SECONDS CONFIG DB ARGUMENT...: runs `kvreel run`
     [ "$backend" = cuda ] || set -- --set "device=$backend" "$@" # runs a GPU's config on the emulated device
     KVREEL_DATA=${CONFIG_DATA:-$PWD} ours timeout -s INT -k 8 "$most" bin/kvreel run "$config" --db "$db" --out "$logs/rollouts.out" "$@"
 }
-# Sets args to RUN_ARGS, with a filter that excludes the methods of DONE. BF16 is measured in every package.
+# Sets args to the words of RUN_ARGS. If DONE names databases, adds a filter that excludes the methods measured
+# there, except BF16, which every package measures.
 run_args() {
     local file i at=-1 methods
     read -ra args <<<"${RUN_ARGS:-}"
@@ -341,8 +342,8 @@ sanitizer() {
         case=${case//\~/ }
         [[ "cuda/test_kernels $case" =~ ${CASES:-.} ]] || continue
         [ $((end - $(date +%s))) -ge 5 ] || break
-        # One test requests more memory than the GPU has, so errors that the CUDA API returns are not
-        # reported.
+        # --report-api-errors no: one test requests more memory than the GPU has and expects the CUDA API's
+        # error.
         CK_RUN_CASE=$case LD_LIBRARY_PATH=$KVR_LIBS timeout -k 1 $((end - $(date +%s))) "$sanitizer" --tool "$tool" --report-api-errors no \
             --error-exitcode 9 bin/tests/cuda/test_kernels >"$logs/$tool-${case// /_}.log" 2>&1
         rc=$?
@@ -376,7 +377,7 @@ check_cases() {
     wanted_part tests || among='^cuda/test_kernels '
     list_cases
     cut -f 1,4 "$logs/all-cases" | tr '\t' ' ' | grep -E "$among" | sort -u >"$logs/names"
-    grep -q '^cuda/test_kernels ' "$logs/names" || return 0 # no device: the tests report it
+    grep -q '^cuda/test_kernels ' "$logs/names" || return 0 # without a device, programs list no cases; the tests report it
     grep -qE -- "$CASES" "$logs/names" ||
         refuse "CASES=$CASES: no test case matches; there are: $(paste -sd, "$logs/names" | sed 's/,/, /g')"
 }
@@ -407,7 +408,7 @@ check_settings() {
     ! wanted_part forward || check_sweep "$logs/rollouts.yaml"
 }
 
-# ---- all of it --------------------------------------------------------------------------------------
+# ---- report and main loop ---------------------------------------------------------------------------
 
 text() { [ -n "$1" ] && printf '"%s"' "$(tr -d '"\\' <<<"$1" | tr '\t' ' ')" || printf null; }
 number() { [[ ${1// /} =~ ^[0-9.]+$ ]] && printf '%s' "${1// /}" || printf null; }

@@ -2,8 +2,9 @@
 # embed-texts.sh - prints files as C strings: `embed-texts.sh FILE...` defines kvr_statement_NAME for each
 # NAME.sql, kvr_script_NAME for each NAME.gp and kvr_python_NAME for each NAME.py.
 #
-# From SQL files, empty lines and comments are removed. A comment begins with two dashes and a blank, at the
-# start of a line or after a blank. The string ends without a newline. Scripts are copied unchanged.
+# The script removes empty lines and comments from SQL files. A comment begins with two dashes and a space, at the
+# start of a line or after a space or tab. The string of an SQL file ends without a newline. Other files are copied
+# unchanged.
 set -eu
 for file; do
     case $file in

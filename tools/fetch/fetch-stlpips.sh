@@ -3,8 +3,8 @@
 #
 #     make metric-stlpips [PIP="python3 -m pip"]
 #
-# The file is that of the authors' package (stlpips_pytorch 0.0.2, BSD-2-Clause), from a Python wheel of 64
-# MB. git ignores the file.
+# The weights come from the Python wheel of the metric's authors (stlpips_pytorch 0.0.2, BSD-2-Clause, 64 MB). git
+# ignores the file.
 set -euo pipefail
 file=alex_shift_tolerant.pth
 exec bash "$(dirname "$0")/fetch-wheel.sh" metric-stlpips stlpips_pytorch 0.0.2 \

@@ -4,8 +4,8 @@
 #     tools/lint/check-devices.sh [ROOT]
 #
 # A difference between devices belongs in a function table [KVR_N_BACKENDS] or in a property of the device
-# (harness/device/dev.h). Files for one device (*_cuda* in the name) may use its stream. No file may branch on
-# whether a stream exists.
+# (harness/device/dev.h). CUDA-only files (*_cuda* in the name) may use the device's stream. No file may branch on
+# whether a device has a stream.
 set -euo pipefail
 
 cd "${1:-$(dirname "$0")/../..}"

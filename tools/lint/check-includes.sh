@@ -3,9 +3,9 @@
 #
 #     tools/lint/check-includes.sh [ROOT]
 #
-# The table of that page has a row for each folder: its name, its purpose, and the folders whose headers its
-# files may include, or `nothing`. The script also reports folders without a row, rows without a folder, and
-# cycles.
+# The table in docs/architecture.md has a row for each folder. The last column lists the folders whose headers the
+# folder's files may include, or is `nothing`. The script also reports folders without a row, rows without a
+# folder, and cycles.
 set -euo pipefail
 
 cd "${1:-$(dirname "$0")/../..}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check-index.sh - fails if a script of tools/ has no line in tools/README.md, or a line has no script.
+# check-index.sh - fails if tools/README.md misses a script of tools/, or lists a script that does not exist.
 #
 #     tools/lint/check-index.sh [ROOT]
 #

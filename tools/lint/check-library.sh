@@ -5,9 +5,9 @@
 #
 # glibc reserves about 1.6 KiB of static thread-local storage (TLS) for libraries that are loaded after the
 # program's start. All such libraries that use static TLS (flag STATIC_TLS) share this reserve, so kvreel must
-# not use it. The script also limits the size of the library's TLS and of each writable object, because codecs
-# and caches own their buffers. The one exception is the reserve of harness/core/json.c, which is needed after
-# an allocation has failed.
+# not use it. The script also limits the library's TLS to 1 KiB and each static writable object to 16 KiB:
+# buffers belong to codecs and caches, which allocate them. The one exception is the reserve of
+# harness/core/json.c, which is needed after an allocation has failed.
 set -uo pipefail
 
 library=${1:?usage: tools/lint/check-library.sh LIBRARY}

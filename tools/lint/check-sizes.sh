@@ -12,8 +12,8 @@ cd "${1:-$(dirname "$0")/../..}"
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
 
-# Prints FILE NAME LINES for each function and file above its limit; NAME is "-" for a file. clang-format puts
-# only a function's braces into column 1.
+# Prints FILE NAME LINES for each function and file above its limit; NAME is "-" for a file. A brace
+# in column 1 starts or ends a function, because clang-format puts no other braces there.
 find harness methods metrics plots \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' \) -print | sort |
     xargs -d '\n' awk -v most_function=60 -v most_file=900 '
         function end_file() { if (lines > most_file) print file, "-", lines }

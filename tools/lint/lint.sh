@@ -97,7 +97,7 @@ clang_builds_cuda() {
     for f in "${cuda[@]}"; do
         case $f in
         harness/device/*_cuda.cu) ;; # only for nvcc
-        */onednn_guard.cc | */spiece.cc) throwing+=("$f") ;; # C++ with exceptions, which these files catch
+        */onednn_guard.cc | */spiece.cc) throwing+=("$f") ;; # they catch C++ exceptions
         *) plain+=("$f") ;;
         esac
     done
@@ -113,9 +113,9 @@ analyzed() {
     each 4 "$@" -- clang "${options[@]}" -include tools/lint/analyzer.h
 }
 
-# nvcc must compile every kernel without register spills. The exceptions are variants of attend_mma_coded for
-# head dimension 128 with the Taylor correction and chains of grids: FORM 143, and 172 to 175 (K or V
-# unquantized).
+# nvcc must compile every kernel without register spills. The exceptions are five variants of attend_mma_coded for
+# head dimension 128 with the Taylor correction and two quantization grids: FORM 143 (scales of K and V over tokens)
+# and 172 to 175 (K or V may be unquantized).
 no_spills() {
     make -s V=1 cuda || return 1
     find "${BUILD:-build}" -name '*.cuda.o.log' -exec cat {} + |
@@ -125,8 +125,8 @@ no_spills() {
              END { if (!n) print "no kernel was compiled"; exit bad || !n }'
 }
 
-# Compares the registers that warp groups request (setmaxnreg, in PTX) with the kernel's registers in ptxas' log. A
-# larger request hangs on a GPU.
+# Compares the numbers of registers that warp groups request (setmaxnreg, in PTX) with the number that ptxas' log
+# states for the kernel. Larger requests hang on a GPU.
 registers_fit() {
     local f rc=0 work
     work=$(mktemp -d)
@@ -144,11 +144,11 @@ later() { # name: succeeds with --all, otherwise prints that the step was left o
     return 1
 }
 
-step "includes go one way" bash tools/lint/check-includes.sh
+step "includes follow docs/architecture.md" bash tools/lint/check-includes.sh
 step "tools/README.md lists every script" bash tools/lint/check-index.sh
 step "no code branches on the device" bash tools/lint/check-devices.sh
 step "functions and files are short" bash tools/lint/check-sizes.sh
-step "text in the field's words" bash tools/lint/plain.sh
+step "language rules of CONTRIBUTING.md" bash tools/lint/plain.sh
 if have shellcheck 'shell scripts'; then
     step "shell scripts" each 8 "${scripts[@]}" -- shellcheck -x -S warning -e SC2154
 fi
@@ -157,7 +157,7 @@ if have clang-format formatting; then
     step "formatting of ${#every[@]} files" formatted "${every[@]}"
 fi
 if have gcc 'headers alone'; then
-    step "headers alone, C17" alone c c17 gcc "${headers[@]}"
+    step "headers compile alone, C17" alone c c17 gcc "${headers[@]}"
     seam=()
     for h in "${headers[@]}"; do
         case $h in
@@ -165,16 +165,16 @@ if have gcc 'headers alone'; then
         harness/core/*.h | harness/cache/cache.h | methods/*.h) seam+=("$h") ;;
         esac
     done
-    step "headers of the seam alone, C++17" alone c++ c++17 g++ "${seam[@]}"
+    step "headers of core, cache and methods compile alone, C++17" alone c++ c++17 g++ "${seam[@]}"
 fi
 if have g++ 'CUDA headers alone'; then
-    step "CUDA headers alone, emulated" alone_emulated "${cuda_headers[@]}"
+    step "CUDA headers compile alone, emulated" alone_emulated "${cuda_headers[@]}"
 fi
 if have clang 'the second compiler'; then
-    step "clang takes every source" clang_builds
-    step "clang takes every CUDA source, emulated" clang_builds_cuda
+    step "clang compiles every source" clang_builds
+    step "clang compiles every CUDA source, emulated" clang_builds_cuda
 fi
-# All sources except the tests, in which Check's macros hide the assertions that end a function.
+# Static analysis omits the tests: Check's macros hide from it that a failed assertion ends the function.
 mapfile -t product < <(printf '%s\n' "${sources[@]}" | grep -v '^tests/')
 if have cppcheck cppcheck; then
     # cppcheck does not read system headers, which would take minutes, so these definitions replace jansson's
@@ -188,7 +188,7 @@ if have cppcheck cppcheck; then
         --enable=warning,portability --inline-suppr --suppress=missingIncludeSystem \
         --suppress='*:/usr/*' --suppress=invalidPointerCast -j "$cores" "${product[@]}"
 fi
-step "the library opens late in a process" sh -c 'make -s -j2 lib && bash tools/lint/check-library.sh "${BUILD:-build}/libkvreel.so"'
+step "libkvreel.so loads late in a process" sh -c 'make -s -j2 lib && bash tools/lint/check-library.sh "${BUILD:-build}/libkvreel.so"'
 if have clang "clang's analyser" && later "clang's analyser"; then
     step "clang's analyser finds nothing in ${#product[@]} sources" analyzed "${product[@]}"
 fi
@@ -205,7 +205,7 @@ if have nvcc 'machine code of the CUDA kernels' && have python3 'machine code of
         echo "skip  machine code of the CUDA kernels: $NVDISASM"
     fi
     if later "every kernel by nvcc"; then
-        step "nvcc takes every kernel, and none spills" no_spills
+        step "nvcc compiles every kernel without register spills" no_spills
         step "registers of warp groups fit what the launch allocates" registers_fit
         step "the programs of a device package link" make -s -j"$cores" packed
     fi

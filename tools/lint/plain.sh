@@ -6,9 +6,9 @@
 #     tools/lint/plain.sh --list [FILE...]  list every finding (in these files)
 #     tools/lint/plain.sh --lower [ROOT]    lower the baseline to the present counts; it is never raised
 #
-# A finding is a phrase that replaces a noun, a sentence above 35 words in a header or document, or a renamed
-# identifier (lists in tools/lint/plain.awk). The baseline has one count for each kind of finding and folder.
-# If a count is exceeded, the script lists the findings on changed lines and fails.
+# A finding is a listed phrase, a sentence above 35 words in a header or document, or the former name of an
+# identifier. tools/lint/plain.awk has the lists of phrases and names. The baseline has one count for each kind of
+# finding and folder. If a count is exceeded, the script lists the findings on changed lines and fails.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 export LC_ALL=C

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# claims.sh - writes docs/claims.md and docs/img/claims.png: the verdicts of a database on
+# claims.sh - writes docs/claims.md and docs/img/claims.png: a database's verdicts on the claims in
 # results/claims.yaml.
 #
 #     tools/measure/claims.sh build/kvreel out/settle.db     `kvreel merge` joins several databases first
@@ -18,8 +18,8 @@ of_db=()
 "$kvreel" claims "${of_db[@]}" --json >"$work/claims.json"
 note=$("$kvreel" claims "${of_db[@]}" --format md | tail -n 1)
 verdicts() { jq "map(select(.verdict == \"$1\")) | length" "$work/claims.json"; }
-said() { grep -oE "$1" <<<"$note" || true; } # a part of the note below the table
-worst_five() { # LIST: the prompts that the note names, with their distances
+said() { grep -oE "$1" <<<"$note" || true; } # REGEX: prints its match in the note below the table
+worst_five() { # LIST of prompts with PSNRs, from the note: describes the five lowest
     local list
     mapfile -t list < <(grep -oE '[a-z]+[0-9]+ \([0-9.]+ dB\)' <<<"$1" | sort -t'(' -k2,2n)
     echo "Means of SSIM and PSNR exclude ${#list[@]} chaotic prompts: their BF16 reruns (with perturbed noise) have a PSNR below 35 dB against the BF16 rollout. The lowest PSNRs belong to prompts $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."

@@ -8,7 +8,7 @@
 # not write, such as those of other machines, are kept at the page's end.
 #
 # Each figure is a ratio to the reference named above its table, measured in the same run. The machine should
-# be idle; its load is printed above the table, too. A run takes about ten minutes on two cores.
+# be idle; its load average is printed above each table. A run takes about ten minutes on two cores.
 set -euo pipefail
 
 kvreel=$1 page=${2:-}
@@ -70,11 +70,11 @@ table() { # NAME TITLE
             if (!index(refs, $2)) refs = refs (refs == "" ? "" : "`, `") $2
             unit = $5
             cell[key, file] = $3 == "null" ? "-" : one[file] ? sprintf("%.2f (%.3g)", $3, $4) : sprintf("%.2f", $3)
-            # Limits of the error. int8 without VNNI has 7-bit codes (attend_dot.c), so its limit is twice as
-            # large. bench allows BF16 rows an error of 2^-8 relative to the RMS of the values. The average of
-            # N random values is at most sqrt(N) times smaller than the values, so the error relative to the
-            # output is at most sqrt(N) / 256. For example, KIVI_INT2 at 4,800 keys has an error of .0007 of
-            # the values and .03 of the output.
+            # Limits of the relative error. int8 attention without VNNI has 7-bit codes (attend_dot.c), so its
+            # limit is twice as large. bench allows BF16 attention an error of 2^-8 relative to the RMS of V. The
+            # average of N random rows of V is at most sqrt(N) times smaller than V, so the error relative to the
+            # output is at most sqrt(N) / 256. For example, the error of KIVI_INT2 at 4,800 keys is .0007
+            # relative to V and .03 relative to the output.
             match(key, /x[0-9]+/)
             limit = key ~ /int8/ ? (head[file] ~ /^(portable|avx2|avx512),/ ? .04 : .02) \
                 : key ~ /\.bf16\./ ? sqrt(substr(key, RSTART + 1, RLENGTH - 1)) / 256 : 1e-5
@@ -120,8 +120,8 @@ table attention "Attention"
 threads=1 table large "Attention, a longer cache ($shape)"
 table gemm "Linear layers"
 
-# Each codec run measures one thread and several threads, which are two columns here. Cells have only the
-# ratio.
+# Each run of `bench codec` measures one thread and two threads. They are two columns of the table, which has only
+# ratios.
 threads=2
 printf '\n## Codecs\n\n'
 for v in $variants; do

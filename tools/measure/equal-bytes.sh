@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# equal-bytes.sh - writes the table of a database between the markers of docs/equal-bytes.md.
+# equal-bytes.sh - writes a database's table equal_bytes between the markers of docs/equal-bytes.md.
 #
 #     build/kvreel run configs/budget-nano.yaml
 #     tools/measure/equal-bytes.sh KVREEL out/budget-nano.db [FILE]     FILE: default docs/equal-bytes.md
 set -euo pipefail
 
-# Drops the columns PSNR, solved frames and runtime, which this sweep does not control, and prints each budget
-# once.
+# Keeps the columns method, bits, SSIM and tie, and prints each budget once, as a row above its methods.
 "$1" report --db "$2" --table equal_bytes --format md | awk '
     /^\| method / { next }
     /^\|---/ { next }

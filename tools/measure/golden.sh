@@ -8,19 +8,20 @@
 # parts therefore have different tolerances, each as tight as all CPUs allow:
 #
 #   codes    The bytes and a hash of the codes, scales, zero points and indices that each method stores for
-#            pseudorandom keys and values. They must be equal, since no sum of products is involved.
-#   forced   configs/golden.yaml. Cell keys and bytes must be equal. `latent_error` E = |x - r| / |r| of single
-#            forwards, whose past comes from the BF16 rollout, may differ by 6e-5 (derived below).
+#            pseudorandom keys and values. They must be equal, because encoding computes no sums of products.
+#   forced   configs/golden.yaml. Cell keys and bytes must be equal. With forcing: step, each
+#            forward has the BF16 rollout's chunks and latents as input, so its `latent_error` E = |x - r| / |r|
+#            may differ by only 6e-5 (derived below).
 #   free     configs/golden-free.yaml. The committed PSNR x must lie in the prediction interval of five new
 #            draws with mean m and standard deviation s: |x - m| <= t s sqrt(1 + 1/5). t = 8.610 is
 #            Student's t with 4 degrees of freedom, two-sided 99.9 %.
 #
 # Derivation of 6e-5. Keys and values of two CPUs differ by a relative d = 1e-6: sums of some hundred terms, each
-# rounded by 2^-24 = 6e-8, in several layers. Let q be the relative distance of two quantization levels. A fraction
-# d / q of the values then rounds to the neighbouring level, which is an RMS error of q sqrt(d / q) = sqrt(d q).
-# Both rollouts are rounded to BF16, where q = 2^-8. This gives 6e-5 for every method, in units of |r|. Two-bit
-# codes have q near 1. However, a value between two levels has an error of half a step with either level, so the
-# size of its error stays the same.
+# rounded by 2^-24 = 6e-8, in several layers. Let q be the distance of two quantization levels relative to the values.
+# A fraction d / q of the values then rounds to the neighbouring level, which is an RMS error of q sqrt(d / q) =
+# sqrt(d q). Both rollouts are rounded to BF16, where q = 2^-8. This gives 6e-5 for every method, in units of |r|.
+# Two-bit codes have q near 1. However, a value between two levels has an error of half a step with either level,
+# so the size of its error stays the same.
 #
 # The largest difference measured is 2.2e-5, over portable, avx2, avx512 and 18 methods with E from .0025 to
 # .29. An RTN_INT2 whose step is wrong by 1/256 differs by 7e-4 (tests/cli/test_golden.sh).
@@ -69,12 +70,12 @@ codes_of() { # NAMES
         "$kvreel" codec -m "${as:-$n}" --draw 432x2x64 -O tokens_per_frame=144 -O frames_per_chunk=1 \
             --json "${extra[@]}" >"$dir/code-$n" || return
     done
-    # One jq for all files: jq takes longer to start than a codec to run.
+    # Calls jq once for all files, because jq takes longer to start than a codec to run.
     jq -r '[(input_filename | sub(".*/code-"; "")), .nominal_bytes, .resident_bytes, .stored_sha256] |
         join(",")' "${@/#/$dir/code-}"
 }
 
-# Encodes with the methods in two processes, one per core.
+# Encodes with each half of the methods in a process of its own.
 new_codes() {
     local names=("$method") half
     [ -n "$method" ] || mapfile -t names < <("$kvreel" list methods --json |

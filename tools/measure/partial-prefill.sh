@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# partial-prefill.sh - writes the tables of a database between the markers of docs/partial-prefill.md.
+# partial-prefill.sh - writes tables of a database's results between the markers of docs/partial-prefill.md.
 #
 #     build/kvreel run configs/partial-prefill.yaml
 #     tools/measure/partial-prefill.sh KVREEL out/partial-prefill.db [FILE]   FILE: docs/partial-prefill.md
@@ -44,7 +44,7 @@ number='def at($n): . as $x | if $x == null then "-" else
          + (span(.gain; .gain_lo; .gain_hi) + (if .verdict then ", \(.verdict)" else "" end)) + " |")' |
     "$tools/between.sh" "$page" all-prefixes
 
-# One row per method, one column per prefix length. Baselines that the sweep added are left out.
+# One row for each of four 2-bit methods, one column per prefix length.
 "$kvreel" report -t prefill --db "$db" --format json | jq -r "$number"'
     map(select(.chunk == 128 and .prefix_tokens != null
         and (.method | test("^(ASYM2_G32|ASYM2_G32.taylor|KIVI_INT2|RTN_INT2)$")))) as $all

@@ -4,16 +4,16 @@
 #
 #   tools/peers/oracles.sh                 all comparisons; first makes the environment (about 6 GB, includes torch)
 #   tools/peers/oracles.sh --table         also prints rows for README.md
-#   tools/peers/oracles.sh --python PY     uses the interpreter PY; comparisons whose package it lacks are named
+#   tools/peers/oracles.sh --python PY     uses the interpreter PY; prints and skips comparisons whose package it lacks
 #   tools/peers/oracles.sh --packages      prints the packages that the environment needs
 #
-# PEERS_VENV is the environment's folder (default ~/.cache/kvreel/peers), KVREEL the binary. The exit status
-# is 1 if a comparison fails or, without --python, could not run.
+# PEERS_VENV is the environment's folder (default ~/.cache/kvreel/peers). KVREEL is kvreel's path. The exit status
+# is 1 if a comparison fails. Without --python, it is also 1 if a comparison's package is missing.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
 packages=(numpy safetensors torch gguf==0.19.0 torchao==0.18.0 kvpress==0.5.5 transformers==5.2.0 flashdreams==0.1.0)
-bare=(quant-videogen==0.1.0 sglang==0.5.23) # their dependencies (another torch, a server) are not installed
+bare=(quant-videogen==0.1.0 sglang==0.5.23) # installed without their dependencies (another torch, a server)
 venv=${PEERS_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/peers}
 python='' table=()
 while [ $# -gt 0 ]; do

@@ -3,7 +3,7 @@
 #
 #   tools/peers/run.sh OUT.md [PYTHON]
 #
-# PYTHON (default python3) needs the packages in tools/peers/README.md; a missing one is named and skipped.
+# PYTHON (default python3) needs the packages in tools/peers/README.md. Peers without their package are skipped.
 # Variables:
 #   STUDY=FOLDER      checkout of the study's repository
 #   GGML=FOLDER       ggml's shared libraries, built for this CPU

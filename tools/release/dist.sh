@@ -4,8 +4,8 @@
 #     tools/release/dist.sh KVREEL FOLDER
 #
 # The script writes FOLDER/kvreel-VERSION.tar.gz and FOLDER/kvreel-VERSION.spdx.json. The archive has the
-# tracked files, the bill of materials, and the file COMMIT. A build without git stores the hash in COMMIT
-# with its results. The same commit gives the same archive, byte for byte. The bill of materials (SPDX 2.3)
+# tracked files, the bill of materials, and the file COMMIT. A build without git reads the hash from COMMIT
+# and stores it with results. The same commit gives the same archive, byte for byte. The bill of materials (SPDX 2.3)
 # lists every file with its sha256. It also lists the libraries that kvreel links or opens and the programs
 # that it starts, with their versions on the build machine.
 set -euo pipefail

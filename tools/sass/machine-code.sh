@@ -2,8 +2,8 @@
 # machine-code.sh - sourced by sass.sh and sass-streams.sh: finds the tools and defines the function
 # machine_code.
 #
-# It sets `work`, a temporary folder that is removed at exit. If a tool is missing, it prints the tool's name
-# and exits with status 77.
+# The script sets `work` to a temporary folder, which it removes at exit. If a tool is missing, the script prints
+# the tool's name and exits with status 77.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 nvdisasm=$(bash tools/sass/nvdisasm.sh 2>/dev/null) || nvdisasm=nvdisasm

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# sass-streams.sh - checks the machine code of the codecs' and the forward's kernels against
-# tools/sass/sass-streams.txt. The code must fit the instruction cache and must not spill registers. For the
-# kernels listed there, the modelled rate relative to a copy is also checked (sass_stream.py).
+# sass-streams.sh - checks the machine code of codec and forward kernels. The code must fit the instruction cache and
+# must not spill registers. For kernels in tools/sass/sass-streams.txt, sass_stream.py also compares the modelled
+# rate, relative to a copy, with the limit given there.
 #
 #     tools/sass/sass-streams.sh [--markdown]
 #

@@ -3,17 +3,17 @@
 #
 #     tools/test/fault-malloc.sh BUILD [MOST [COMMAND-PATTERN [I/N]]]
 #
-# A place is a call stack that allocates (tests/faults/malloc_fault.c). The script tries the first allocation of
-# every place of each command. With MOST, it tries only MOST places and MOST/4 further allocations, both evenly
-# spread. With I/N, it tries only every N-th of them, from the I-th on. All of them take hours. Faults are counted
-# as
+# A place is a call stack that allocates (tests/faults/malloc_fault.c). For each command, the script fails the first
+# allocation of every place, one per run. With MOST, it fails only the allocations of MOST places and MOST/4 other
+# allocations, each group evenly spaced. With I/N, it fails only every N-th of the selected allocations, from the
+# I-th on. Without MOST and I/N, it takes hours. Faults are counted as
 #     crash     a signal ended the command or its worker, or it ran for more than 60 s
 #     other     the exit status is 0, but stdout or a written file (for a sweep: cells, metrics, frames) differs
 #               from a run without a fault; or the database is damaged
 #     untyped   another exit status, but neither stderr nor the cell's reason mentions memory
-# The script prints one line per command, then the totals; the exit status is 1 unless all are 0. Each fault
-# is listed in BUILD/fault-malloc.log, or FAULT_LOG: command, number of the allocation, kind, exit status,
-# message.
+# The script prints one line per command, then the totals; the exit status is 1 unless the totals of faults are 0.
+# BUILD/fault-malloc.log, or FAULT_LOG, lists each fault: command, number of the failed allocation, kind, exit
+# status, message.
 set -uo pipefail
 
 build=$(realpath "$1")
@@ -41,7 +41,7 @@ frames: 3
 baselines: none
 YAML
 sed 's/prompts: 2/prompts: 1/; s/^methods.*/methods: [BF16, RTN_INT4]/' sweep.yaml >one.yaml
-# The next functions make the inputs of the commands, when the first command needs them.
+# The make_* functions write the commands' inputs. The script calls each before the first command that needs it.
 make_base() {
     [ ! -e base.db ] || return 0
     "$kvreel" run sweep.yaml --db base.db --out out -q >/dev/null 2>run.err || {
@@ -144,7 +144,9 @@ written() {
 
 all=0 crash=0 other=0 untyped=0
 n_commands=0
-try() { # NTH [PLACES]: runs $command with the NTH allocation failing; sets rc, writes out.txt and err.txt
+# try NTH [PLACES]: runs $command with allocation NTH failing, or none if NTH is 0. Sets rc, writes out.txt and err.txt,
+# and lists the first allocation of each place in the file PLACES.
+try() {
     local call=$command in='' tunables='' words
     rm -rf all.db* s.png page figures new.db* out2 made
     case $command in
@@ -156,8 +158,8 @@ try() { # NTH [PLACES]: runs $command with the NTH allocation failing; sets rc, 
     esac
     read -ra words <<<"$call"
     words=("${words[@]//+/ }")
-    # bench clears the CPU caches with a 64 MiB buffer per row. With these settings, glibc reuses the buffer's
-    # pages.
+    # bench clears the CPU caches with a 64 MiB buffer per row. With these settings, glibc keeps the buffer's pages
+    # for the next row and does not return them to the kernel.
     [[ $command != "bench "* ]] || tunables=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1073741824
     timeout -k 5 "${2:+6}60" env LD_PRELOAD="$shim" GLIBC_TUNABLES="$tunables" FAULT_IN="$in" FAULT_NTH="$1" ${2:+FAULT_PLACES="$2"} "$kvreel" "${words[@]}" >out.txt 2>err.txt
     rc=$?
@@ -173,8 +175,8 @@ try() { # NTH [PLACES]: runs $command with the NTH allocation failing; sets rc, 
         ;;
     esac
 }
-# For `plugin check`: prints the reason of each failed check, one per line. It fails if a check that did not
-# fail differs from the run without a fault. The check "no memory" may count another number of allocations.
+# For `plugin check`: prints the reason of each failed check, one per line. Returns 1 if another check's result
+# differs from the run without a fault. The message of the check "no memory" is ignored, as it counts allocations.
 broken() {
     jq -e --slurpfile want want.txt '[.checks, $want[0].checks | map(select(.verdict != "FAILED") | del(select(.check == "no memory").said))] | .[0] - .[1] == []' out.txt >/dev/null &&
         jq -r '.checks[] | select(.verdict == "FAILED").said' out.txt
@@ -199,7 +201,7 @@ judge() { # sets verdict: compares rc, out.txt and err.txt with the run without 
         fi
     elif [[ $command == "plugin check "* ]] && [ "$rc" -eq 4 ]; then # a check, not the command, ran out of memory
         broken >said.txt || verdict=other
-        ! grep -qv memory said.txt || grep -qi memory err.txt || verdict=untyped # libgomp reports it there and ends its process
+        ! grep -qv memory said.txt || grep -qi memory err.txt || verdict=untyped # libgomp prints its error there and exits
         ! grep -q crashed said.txt || verdict=crash
     elif [ "$rc" -eq "$want_rc" ] && { [ "$stable" = no ] || cmp -s out.txt want.txt; }; then
         : # the command did not need this allocation

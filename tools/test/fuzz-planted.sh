@@ -2,9 +2,9 @@
 # fuzz-planted.sh - checks that each fuzz target finds the fault that tests/fuzz/planted/TARGET.sed adds to
 # its parser. A target that does not find this fault would not find a real one either.
 #
-# `make fuzz-planted` calls it as fuzz-planted.sh BUILD SECONDS [TARGET N SEED...]... First, the unchanged
-# parser must accept all seeds. Then the target searches for the fault, starting from the seeds. Exit status 1
-# means that a fault was not found.
+# `make fuzz-planted` runs `fuzz-planted.sh BUILD SECONDS [TARGET N SEED...]...`, with N seeds for each target.
+# First, the unchanged parser must accept all seeds. Then the target searches for the fault, starting from the
+# seeds. Exit status 1 means that a target did not find its fault.
 set -uo pipefail
 build=$1 seconds=$2
 shift 2

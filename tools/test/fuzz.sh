@@ -4,16 +4,16 @@
 #   make fuzz SECONDS=60                 all targets, one minute each
 #   make fuzz SECONDS=600 FUZZ=torch     one target, ten minutes
 #
-# make calls it as fuzz.sh BUILD SECONDS [TARGET N SEED...]... Inputs that reach new code are kept in
-# BUILD/fuzz/corpus/TARGET, and the next run starts with them. Inputs that crash, hang (10 s) or leak memory
-# are written to BUILD/fuzz/faults/TARGET-*, and the exit status is then 1. `BUILD/fuzz/TARGET FILE` repeats
-# such a fault. Add the file to the seeds.
+# make runs `fuzz.sh BUILD SECONDS [TARGET N SEED...]...`, with N seeds for each target. libFuzzer stores inputs
+# that reach new code in BUILD/fuzz/corpus/TARGET, and the next run starts with them. It writes inputs that crash,
+# hang (10 s) or leak memory to BUILD/fuzz/faults/TARGET-*; the exit status is then 1. `BUILD/fuzz/TARGET FILE`
+# repeats such a fault. Add FILE to the target's seeds, so that later runs test it.
 set -uo pipefail
 build=$1 seconds=$2
 shift 2
 
 # Adds up libFuzzer's lines "COVERED_FUNC: hits: 3 edges: 5/9 name file:line" and "UNCOVERED_FUNC: ..." and
-# prints "214/260 82%". Only the target's parser is instrumented (PARSER_name of the Makefile).
+# prints "214/260 82%". Only the target's parser (PARSER_TARGET in the Makefile) is instrumented.
 reached() { # LOG
     awk '!/tests\/fuzz/ && match($0, /edges: [0-9]+\/[0-9]+/) {
             split(substr($0, RSTART + 7, RLENGTH - 7), e, "/")
@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
     shift $((2 + n))
     corpus=$build/fuzz/corpus/$name log=$build/fuzz/faults/$name.log
     mkdir -p "$corpus"
-    for seed in "${seeds[@]}"; do # larger files, such as models, would be cut
+    for seed in "${seeds[@]}"; do # libFuzzer would cut larger files to max_len
         [ "$(stat -c %s "$seed")" -gt 65536 ] || cp -n "$seed" "$corpus/seed-$(basename "$(dirname "$seed")")-$(basename "$seed")"
     done
     words=()

@@ -3,10 +3,10 @@
 #
 #     tools/test/run-tests.sh BUILD [TEST ...]
 #
-# BUILD is the folder of kvreel; logs are written there, too. KVREEL_UNIT_ONLY=1 skips the command-line tests.
+# BUILD is the build folder, which has kvreel and gets the logs. KVREEL_UNIT_ONLY=1 skips the command-line tests.
 # The output lists the twenty tests that took the most processor time. Its last line is "N passed, M failed",
-# which counts the checks of all tests. By default one test per core runs at a time, at most 4
-# (KVREEL_TEST_JOBS sets another number). Their output is printed in a fixed order. A test whose source has a
+# which counts the checks of all tests. KVREEL_TEST_JOBS is the number of tests that run in parallel (default: the
+# number of cores, at most 4). Results are printed in a fixed order. A test whose source has a
 # line "alone: REASON" runs after all others, by itself. A test with a line "long: REASON" starts before the
 # others, so that it does not end last.
 #
@@ -21,7 +21,7 @@ logs=$build/test-logs
 mkdir -p "$logs"
 cores=$(nproc 2>/dev/null || echo 2)
 jobs=${KVREEL_TEST_JOBS:-$((cores < 4 ? cores : 4))}
-# Each test has two threads, so that parallel code is tested.
+# OpenMP uses two threads in each test (one on a single core), so that parallel code is tested.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores < 2 ? 1 : 2))}
 # Waiting threads sleep: spinning threads would use the cores that other tests need.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
@@ -37,7 +37,7 @@ failed=0
 broken=()
 skips=$logs/skips # one line per skip: REASON<TAB>NAME
 : >"$skips"
-# The Python interpreter of the tests, searched once for all scripts.
+# Finds the Python interpreter of the tests once for all scripts.
 KVREEL_PYTHON=$(bash tools/test/test-python.sh)
 export KVREEL_PYTHON
 
@@ -97,7 +97,7 @@ report_cli() { # name rc seconds log processor_ms
 
 # --- selection and order of the tests -----------------------------------------------------
 
-name_of() { # path of a program or a script
+name_of() { # PATH of a program or script: prints the name of the test
     local name=${1#"$build"/}
     echo "${name%.sh}"
 }
@@ -132,7 +132,8 @@ all_ms=0 # processor time of all tests that have ended
 n_running=0
 n_reported=0
 
-# A folder for results that several scripts use (tests/cli/lib.sh). The first script that needs one makes it.
+# The folder has results of sweeps that several scripts use. The first script that needs a sweep runs it
+# (shared_sweep in tests/cli/lib.sh).
 KVREEL_TEST_SHARED=$(mktemp -d "${TMPDIR:-/tmp}/kvreel-shared-XXXXXX")
 export KVREEL_TEST_SHARED
 
@@ -161,7 +162,7 @@ start() { # INDEX in tests
 }
 
 # Sets children to the processor time, in ms, of all ended tests and their child processes. The second line of
-# `times` has it as "1m2.345s 0m0.678s", user and system.
+# `times` contains their user and system times, for example "1m2.345s 0m0.678s".
 children_ms() {
     local user system t
     times >"$logs/times"

@@ -3,24 +3,24 @@
 #
 #     tools/test/test-honesty.sh BUILD [BREAK [TEST]]     only breaks and tests that match the regular expressions
 #
-# In a copy of the tracked files, the script removes one dependency at a time and runs the tests whose source names
-# it. These removals are called breaks:
+# In a copy of the tracked files, the script breaks one dependency at a time and runs the tests whose source names
+# it. The values of BREAK are:
 #
 #     program NAME      a program that the tests call is not in PATH
-#     kvreel NAME       /bin/true or /bin/false replaces kvreel; every script runs
+#     kvreel NAME       /bin/true or /bin/false replaces kvreel; all scripts run
 #     python true       /bin/true replaces Python
-#     library           libkvreel.so is not a library
-#     plugins           the plug-ins are not built
+#     library           a text file replaces libkvreel.so
+#     plugins           the plug-ins are missing
 #     fixture NAME      the folder tests/fixtures/NAME is empty
 #     data FOLDER       a folder that tests read is empty
 #     variable NAME=X   an environment variable disables a code path
 #
-#     kernel OBJECT     an object file, of kernels for one instruction set or of emulated CUDA kernels, is missing.
-#                       No test runs: the break is noticed if another object needs its symbols, so that linking fails
+#     kernel OBJECT     the object file OBJECT is missing, which has kernels for one instruction set or emulated CUDA
+#                       kernels. No test runs. "link" fails if another object file needs a symbol of OBJECT
 #
-# A test notices a break if it fails, or skips for a reason that is not in tests/hardware.txt. A script is stopped
-# at that point. A test that passes is printed, unless a line BREAK<TAB>TEST<TAB>REASON in tests/honesty.txt
-# explains it. The exit status is 1 if a pass is not explained, or if a line of tests/honesty.txt is not needed.
+# A test notices a break if it fails, or skips for a reason that is not in tests/hardware.txt; its first such line ends
+# the run. The script prints each test that passes, unless tests/honesty.txt has a line BREAK<TAB>TEST<TAB>REASON for
+# it. The exit status is 1 if a test passes without such a line, or if the test of a line no longer passes.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -33,7 +33,8 @@ limit=${HONESTY_LIMIT:-300} # a test that hangs without its dependency counts as
 KVREEL_PYTHON=$(bash tools/test/test-python.sh)
 export KVREEL_PYTHON CK_DEFAULT_TIMEOUT=120 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
 unset KVREEL_TEST_ALL
-# The reasons of tests/hardware.txt as one regular expression; another skip is a noticed break.
+# The reasons of tests/hardware.txt as one regular expression. A skip for another reason means that the test noticed
+# the break.
 hardware=$(grep -v '^#' tests/hardware.txt | cut -f 1 | paste -sd '|')
 export hardware
 : >"$work/results"
@@ -45,16 +46,15 @@ linked() {
     mkdir -p "$2"
     find "$1" -mindepth 1 -maxdepth 1 -exec ln -sfn -t "$2" {} +
 }
-# Makes a copy of the tracked files, because tests write into the source folder, and of the build files that tests
-# use.
+# Copies the tracked files and the build files that tests use, because tests write into the source folder.
 fresh() {
     local name
     tree=$work/tree.$((n_trees += 1))
     mkdir -p "$tree/build"
     git ls-files -z | xargs -0 cp -p --parents -t "$tree"
     [ ! -d models/stlpips ] || cp -rp models/stlpips "$tree/models/" # downloaded, not tracked
-    # Hard links, because a program searches for plug-ins beside itself and would follow symbolic links to the
-    # original.
+    # Uses hard links: programs search for plug-ins in their own folder, and symbolic links would lead them to the
+    # original folder.
     for name in libkvreel.so libkvreel.so.1 examples tests; do cp -rpl "$build/$name" "$tree/build/$name"; done
     cp -p "$build/kvreel" "$tree/build/kvreel"
 }
@@ -72,8 +72,8 @@ one() { # BREAK TEST TREE ENV...
     *.sh) command=(bash "$test" build/kvreel) ;;
     *) command=("build/$test") ;;
     esac
-    # awk ends at the first failure or skip that counts; the test script ends when it next writes to the closed
-    # pipe.
+    # awk exits at the first failure, or skip for a reason other than hardware. The test then ends at its next write
+    # to the closed pipe.
     env "$@" timeout -k 5 "$limit" "${command[@]}" 2>&1 | timeout $((limit + 10)) awk '
         /^FAIL - / { print "fails"; exit }
         /^skip - / && $0 !~ ("\\((" ENVIRON["hardware"] ")\\)$") { print "skips"; exit }' >"$log"
@@ -199,7 +199,7 @@ for variable in KVREEL_CPU=portable OMP_THREAD_LIMIT=1; do
     settle
 done
 
-# The break `kernel` is noticed if another object file refers to a strong symbol of the object.
+# The break `kernel` fails if an object file has an undefined reference to a strong symbol that OBJECT defines.
 if wanted kernel; then
     find "$build/harness" "$build/methods" "$build/metrics" -name '*.o' ! -name '*.cuda.o' -exec nm -gA {} + | awk -v build="$build/" '
         { file = $1; sub(/:[^:]*$/, "", file); kind = $(NF - 1) }
@@ -226,7 +226,7 @@ n=$(wc -l <"$work/results")
 grep -vE '^(#|$)' tests/honesty.txt | cut -f 1,2 | sort >"$work/explained"
 awk -F'\t' '$3 == "PASSES" { print $1 "\t" $2 }' "$work/results" | sort >"$work/passes"
 comm -23 "$work/passes" "$work/explained" | sed 's/\t/: /; s/$/ passes/'
-# Lines of tests/honesty.txt whose test was run but did not pass.
+# Lists the unneeded lines of tests/honesty.txt: their test ran but did not pass.
 cut -f 1,2 "$work/results" | sort >"$work/tried"
 comm -12 "$work/explained" "$work/tried" | comm -23 - "$work/passes" | sed 's/\t/: /; s/$/ does not pass: its line in tests\/honesty.txt is not needed/'
 printf '%d runs: %d failed, %d skipped, %d passed, %d of them explained\n' "$n" \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # test-venv.sh - makes a virtual environment, outside the tree, with the Python packages that some tests need.
 #
-#     tools/test/test-venv.sh              makes it, or adds missing packages
-#     KVREEL_TEST_VENV=FOLDER              its folder; default ${XDG_CACHE_HOME:-~/.cache}/kvreel/test-venv
+#     tools/test/test-venv.sh              makes the environment, or installs its missing packages
+#     KVREEL_TEST_VENV=FOLDER              folder of the environment; default ${XDG_CACHE_HOME:-~/.cache}/kvreel/test-venv
 #     KVREEL_TORCH_INDEX=URL               a pip index with CPU builds of torch, searched first; default: none
 #
 # The CPU build of torch takes 0.2 GB. The build of pip's default index may include CUDA's libraries (6 GB). The

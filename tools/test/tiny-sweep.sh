@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # tiny-sweep.sh - runs a sweep of two cells, main process and workers, under a memory or race checker.
 #
-#     tools/test/tiny-sweep.sh valgrind KVREEL     finds reads of uninitialized or foreign memory
-#     tools/test/tiny-sweep.sh threads KVREEL      finds data races with ThreadSanitizer; `make tsan` builds
-#                                                  this KVREEL
+#     tools/test/tiny-sweep.sh valgrind KVREEL     finds uses of uninitialized or unallocated memory
+#     tools/test/tiny-sweep.sh threads KVREEL      finds data races with ThreadSanitizer, in the KVREEL that
+#                                                  `make tsan` builds
 #
-# The model has random weights and the smallest sizes with which a rollout runs all its kernels. Under valgrind,
-# which does not support AVX-512, the AVX2 kernels run, with one thread, because valgrind never runs two at the same
+# The model has random weights and the smallest sizes with which a rollout runs all its kernels. valgrind
+# does not support AVX-512, so the AVX2 kernels run. They use one thread, because valgrind runs only one thread at a
 # time. The exit status is 1 if there was a finding or the sweep failed.
 set -uo pipefail
 tool=$1
@@ -65,7 +65,7 @@ valgrind)
     sweep valgrind -q --trace-children=yes --log-file="$work/log.%p"
     ;;
 threads)
-    # ThreadSanitizer learns from libarcher which accesses OpenMP's barriers order. libomp loads libarcher from its
+    # libarcher tells ThreadSanitizer how OpenMP's barriers order accesses to memory. libomp loads libarcher from its
     # own folder.
     if ! finds_races; then
         echo "threads: clang's ThreadSanitizer with libomp and libarcher does not tell a race from an order here" >&2
