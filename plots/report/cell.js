@@ -45,7 +45,7 @@ function cellFrames(c, box) {
     const v = SERIES[k].get(c.key);
     lineChart({ box: at, name: METRICS[k].label + " of " + c.method + ", " + c.prompt_id, M: METRICS[k], yLabel: title(k), ht: 240, every: 1e9, x: { lo: 0, hi: Math.max(1, v.length - 1), whole: true, label: "frame" }, curves: [{ m, label: c.method, pts: v.map((y, x) => ({ x, v: y })) }] });
   }
-  if (!charts.length) box.append(h("p", { class: "hint" }, "No values per frame."));
+  if (!charts.length) box.append(h("p", { class: "hint" }, "No metric per frame was stored."));
 }
 
 function drawCell() {
@@ -56,7 +56,7 @@ function drawCell() {
     ["Session", session ? `${session.id.slice(0, 8)}, ${session.host}, commit ${session.git_hash.slice(0, 10)}${session.git_dirty ? " with local changes" : ""}` : c.session], ["Cell", c.key], ["Compared with", c.is_baseline ? "this is the reference" : c.baseline], c.warning ? ["Warning", c.warning] : null].filter(Boolean);
   const settings = [["model", c.model], ["model sha256", c.model_sha256], ...D.cells.c.slice(D.cells.c.indexOf("prompt_id") + 1, D.cells.c.indexOf("settings")).map(k => [k, c[k] === null ? "\u2013" : String(c[k])]), ["repeat", String(c.repeat)]];
   const metrics = [...["ssim", "psnr"].filter(k => c[k] !== null).map(k => [METRICS[k].label, num(c[k], METRICS[k].digits), METRICS[k].unit]), ...Object.keys(others).map(k => { const d = D.metric_defs.find(x => x.name === k); return [k, String(others[k]), d ? d.unit : ""]; })];
-  const cost = [["compression", c.compression ? num(c.compression, 3) + "\u00d7" : "\u2013"], ["resident", c.compression_r ? num(c.compression_r, 3) + "\u00d7" : "\u2013"], ["BF16 bytes", bytes(c.bf16)], ["nominal bytes", bytes(c.nominal)], ["resident bytes", bytes(c.resident)], ["peak", bytes(c.peak)], ["process peak", bytes(c.host_peak)], ["live at the start", bytes(c.live_start)], ["live at the end", bytes(c.live_end)], ["runtime", c.runtime_seen === null ? "\u2013" : c.runtime_seen + " s" + (c.time_codes ? " (does not count: " + c.time_codes + ")" : "")]];
+  const cost = [["compression (nominal bytes)", c.compression ? num(c.compression, 3) + "\u00d7" : "\u2013"], ["compression (resident bytes)", c.compression_r ? num(c.compression_r, 3) + "\u00d7" : "\u2013"], ["BF16 bytes", bytes(c.bf16)], ["nominal bytes", bytes(c.nominal)], ["resident bytes", bytes(c.resident)], ["peak memory", bytes(c.peak)], ["peak resident memory of the process", bytes(c.host_peak)], ["allocated at the start", bytes(c.live_start)], ["allocated at the end", bytes(c.live_end)], ["runtime", c.runtime_seen === null ? "\u2013" : c.runtime_seen + " s" + (c.time_codes ? " (not valid: " + c.time_codes + ")" : "")]];
   const files = ARTIFACTS.filter(a => a.cell === c.key).map(a => [a.kind, a.path, bytes(a.bytes), a.sha256.slice(0, 16) + "\u2026", a.kind !== "video" ? "not checked by this page" : isVideoShown(c) ? "checked, shown above" : NO_VIDEO[c.key] || "not in this report"]);
   const tries = ATTEMPTS.filter(a => a.cell === c.key).map(a => [a.n, a.outcome, a.started, a.wall_s === null ? "\u2013" : a.wall_s + " s", a.reason]);
   const chunks = PROBE_CHUNKS.filter(p => p.cell === c.key);

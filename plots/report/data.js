@@ -1,4 +1,5 @@
-// data.js - reads the database rows embedded in the page, and computes the rows of the selected settings, suite and reading.
+// data.js - reads the database rows embedded in the page, and summarises each method for the selected settings,
+// suite and version.
 const D = JSON.parse($("data").textContent);
 // VIDEOS: sources of the videos whose hash matches their cell. NO_VIDEO: why a video is not shown.
 const { has: VIDEOS, why: NO_VIDEO } = JSON.parse($("videos").textContent);
@@ -29,8 +30,8 @@ const promptText = c => (PROMPTS.find(p => p.suite === c.suite && p.id === c.pro
 // Metrics to plot, sort and limit. better: +1 if larger is better, -1 if smaller is better.
 const METRICS = {
   compression: { label: "compression", unit: "\u00d7", better: 1, log: true, digits: 2, group: "cost" },
-  compression_r: { label: "resident", unit: "\u00d7", better: 1, log: true, digits: 2, group: "cost" },
-  resident: { label: "KV held", unit: "MiB", better: -1, digits: 2, scale: 1 / MiB, group: "cost" },
+  compression_r: { label: "resident compression", unit: "\u00d7", better: 1, log: true, digits: 2, group: "cost" },
+  resident: { label: "KV cache", unit: "MiB", better: -1, digits: 2, scale: 1 / MiB, group: "cost" },
   peak: { label: "peak memory", unit: "MiB", better: -1, digits: 1, scale: 1 / MiB, group: "cost" },
   runtime: { label: "runtime", unit: "s", better: -1, digits: 2, group: "cost" },
   ssim: { label: "SSIM", unit: "", better: 1, digits: 4, group: "quality", min: -1, max: 1 },
@@ -57,7 +58,7 @@ const SHAPES = [
   { below: 10, name: "6 to 10", d: "M0,-6L5.7,-1.9L3.5,4.9L-3.5,4.9L-5.7,-1.9Z" }, { below: Infinity, name: "10 or more", d: "M-5.4,0A5.4,5.4 0 1 0 5.4,0A5.4,5.4 0 1 0 -5.4,0Z" },
 ];
 const shapeOf = bits => SHAPES.find(x => bits < x.below) || SHAPES[SHAPES.length - 1];
-// A mark is hollow if the reading is `study` (as the study ran the method), else filled.
+// A mark is hollow if the version (`reading`) is `study`, the method as the 33-method study ran it.
 function mark(m, scale) {
   return s("path", { d: shapeOf(m.bits).d, transform: scale ? "scale(" + scale + ")" : null,
     fill: m.reading === "study" ? "var(--card)" : colourOf(m), stroke: colourOf(m), "stroke-width": 1.7 });
@@ -65,7 +66,8 @@ function mark(m, scale) {
 const swatch = m => s("svg", { width: 15, height: 15, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(m));
 
 const state = { group: GROUPS[0] || "", suite: "", reading: "", text: "", picked: null };
-// n is the number of prompts: repeats are averaged per seed, seeds per prompt (harness/report/stats/nested.h).
+// The n of a mean is its number of prompts: repeats are averaged per seed, and seeds per prompt
+// (harness/report/stats/nested.h).
 function grouped(list, key) { // one element per value of `key`, with the mean of `value`
   const of = new Map();
   for (const x of list) { if (!of.has(x[key])) of.set(x[key], []); of.get(x[key]).push(x); }
@@ -178,7 +180,8 @@ function dominance(a, b, objectives, noise, rivals) {
   }
   return never_better ? -1 : never_worse && better ? 1 : 0;
 }
-// front: no method dominates or may dominate them; undecided: a method in `maybe` may; open: both together.
+// front: methods that no other dominates or may dominate. undecided: methods that no other dominates, but that
+// those in `maybe` may dominate. open: front and undecided together.
 function frontier(methods, objectives, noise) {
   const full = methods.filter(m => takesPart(m, objectives));
   const by = new Map(), maybe = new Map();

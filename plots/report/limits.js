@@ -31,7 +31,7 @@ function drawWinners() {
   put($("l-list"), ok.slice(0, 12).map(m => {
     const tie = m !== ok[0] && !isApart(m, ok[0], by, ok.length - 1);
     return h("li", { "data-method": m.name }, h("button", { type: "button", class: "name", onclick: () => pick(m.name) }, swatch(m), m.name), " ",
-      h("span", { class: "v" }, ["compression", "ssim", "peak", "runtime"].map(k => show(k, m.v[k]) + (METRICS[k].unit ? "" : " " + METRICS[k].label)).join("  \u00b7  "), tie ? "  \u00b7  ties with the first" : ""));
+      h("span", { class: "v" }, [...["compression", "ssim", "peak", "runtime"].filter(k => Number.isFinite(m.v[k])).map(k => show(k, m.v[k]) + (METRICS[k].unit ? "" : " " + METRICS[k].label)), tie ? "ties with the first" : ""].filter(Boolean).join("  \u00b7  ")));
   }));
 }
 $("l-by").onchange = drawWinners;

@@ -10,7 +10,7 @@ const range = v => { const lo = Math.min(...v), hi = Math.max(...v); return lo =
 
 function memoryChart(c, top, w) {
   const p = PASSES.get(c.key), mem = MEM.get(c.key);
-  if (!p || !mem) return h("p", {}, c.method + ": no trace (" + c.outcome + ")");
+  if (!p || !mem) return h("p", {}, c.method + ": no memory trace (" + c.outcome + ")");
   const off = $("m-weights").checked ? 0 : mem.WEIGHTS || 0, peak = (c.peak - off) / MiB, ht = 300;
   const f = frame({ w, h: ht, right: 96, x: { lo: 0, hi: p.n - 1, whole: true, label: "forward pass of the model" }, y: { lo: 0, hi: top * 1.08, label: off ? "MiB without weights" : "MiB" }, title: "Memory of " + c.method + " by tag" });
   let base = Array(p.n).fill(0);
@@ -26,8 +26,8 @@ function memoryChart(c, top, w) {
   const x = f.X(high), y = f.Y(base[high]);
   f.svg.append(s("line", { class: "peak", x1: f.L, x2: f.R + 36, y1: f.Y(peak), y2: f.Y(peak), stroke: "var(--bad)", "stroke-dasharray": "5 4" }),
     s("path", { class: "peak-pass", d: `M${x.toFixed(1)},${y.toFixed(1)}l-6,-9h12Z`, fill: "var(--bad)", stroke: "var(--card)", tabindex: 0,
-      ...tip.on(() => `highest after pass ${high}: ${bytes(Math.round(base[high] * MiB))}` + (inside > 1 / MiB ? `\nthe peak is ${(inside * 1024).toFixed(1)} KiB higher, inside a pass` : ", the peak")) }),
-    s("text", { x: f.L + 5, y: f.Y(peak) - 5, class: "tiny halo" }, "peak " + bytes(c.peak) + (off ? " with weights" : "") + "; highest after pass " + high));
+      ...tip.on(() => `most bytes after pass ${high}: ${bytes(Math.round(base[high] * MiB))}` + (inside > 1 / MiB ? `\nthe peak is ${(inside * 1024).toFixed(1)} KiB higher, inside a pass` : ", which is the peak")) }),
+    s("text", { x: f.L + 5, y: f.Y(peak) - 5, class: "tiny halo" }, "peak " + bytes(c.peak) + (off ? " with weights" : "") + "; most bytes after pass " + high));
   // The bar at the right shows the bytes per tag at the peak.
   let at = 0;
   for (const [tag, colour] of shownTags()) {
@@ -48,7 +48,7 @@ function drawMemory() {
   const base = cells.find(c => c.is_baseline), one = cells.find(c => c.method === $("m-method").value);
   const both = [base, one && one !== base ? one : null].filter(Boolean), w = clamp(Math.round(($("m-charts").clientWidth || 900) / (innerWidth > 760 ? 2 : 1)) - 10, 320, 640);
   const top = Math.max(0, ...both.map(c => (c.peak - ($("m-weights").checked ? 0 : (MEM.get(c.key) || {}).WEIGHTS || 0)) / MiB));
-  put($("m-charts"), both.length ? both.map(c => memoryChart(c, top, w)) : h("p", {}, "No traces for this prompt."));
+  put($("m-charts"), both.length ? both.map(c => memoryChart(c, top, w)) : h("p", {}, "No memory traces for this prompt."));
   put($("m-legend"), both.length ? shownTags().map(([t, colour]) => h("span", {}, s("svg", { width: 12, height: 12 }, s("rect", { width: 12, height: 12, fill: colour })), t, both.every(c => !(MEM.get(c.key) || {})[t]) ? h("b", {}, "(none at the peak)") : null)) : null);
 
   // Cache bytes of every method. Labels name the chosen and the selected method and the reference.

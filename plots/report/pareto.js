@@ -79,7 +79,7 @@ function drawPareto() {
   const w = widthOf($("p-chart")), ht = w < 560 ? 400 : 520;
   const bars = $("p-bars").checked, ends = k => pts.flatMap(m => [m.v[k], ...(bars && METRICS[k].max !== undefined ? [m.lo[k], m.hi[k]].filter(v => v !== null).map(v => clamp(v, METRICS[k].min, METRICS[k].max)) : [])]);
   const ax = k => axisOf(ends(k), METRICS[k], title(k) + (METRICS[k].better > 0 ? ", higher is better" : ", lower is better"));
-  if (!pts.length) { put($("p-chart"), h("p", {}, "Nothing to draw: no method has both measures.")); return; }
+  if (!pts.length) { put($("p-chart"), h("p", {}, "Nothing to draw: no method has values of both axes.")); return; }
   const f = frame({ w, h: ht, x: ax(kx), y: ax(ky), right: 22 });
   const front = r.open.filter(m => pts.includes(m));
   // With more than 30 methods, only the front of the means, the reference and the selected method have bars.
@@ -129,14 +129,14 @@ function drawPareto() {
   const fams = FAMILIES.filter(x => pts.some(m => m.family === x && !m.is_baseline)), shapes = SHAPES.filter(x => pts.some(m => shapeOf(m.bits) === x));
   const key = (p, t) => h("span", {}, s("svg", { width: 15, height: 15, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, p), t);
   put($("p-legend"), h("b", {}, "family"), fams.map(x => key(s("circle", { r: 6, fill: familyColour(x) }), x)), h("b", {}, "bits per scalar"),
-    shapes.map(x => key(s("path", { d: x.d, fill: "var(--soft)" }), x.name)), pts.some(m => m.reading === "study") ? key(s("circle", { r: 5.5, fill: "none", stroke: "var(--soft)", "stroke-width": 1.7 }), "hollow: as the study ran it") : null);
+    shapes.map(x => key(s("path", { d: x.d, fill: "var(--soft)" }), x.name)), pts.some(m => m.reading === "study") ? key(s("circle", { r: 5.5, fill: "none", stroke: "var(--soft)", "stroke-width": 1.7 }), "hollow: as the 33-method study ran it") : null);
   const round = fill => s("circle", { r: 5.5, fill, stroke: "var(--soft)", "stroke-width": fill === "none" ? 1.7 : 0 });
   figure($("p-chart"), f.svg, METRICS[ky].label + " against " + METRICS[kx].label, () => [["method", "reading", ...[kx, ky].flatMap(k => [k, k + "_lo", k + "_hi"]), "verdict"], ...pts.map(m => [m.name, m.reading, ...[kx, ky].flatMap(k => [m.v[k], m.lo[k], m.hi[k]]), dominatedText(m, r, used)])],
-    [...fams.map(x => ({ mark: round(familyColour(x)), text: x })), ...shapes.map(x => ({ mark: s("path", { d: x.d, fill: "var(--soft)" }), text: x.name + " bits" })), ...(pts.some(m => m.reading === "study") ? [{ mark: round("none"), text: "as the study ran it" }] : [])]);
+    [...fams.map(x => ({ mark: round(familyColour(x)), text: x })), ...shapes.map(x => ({ mark: s("path", { d: x.d, fill: "var(--soft)" }), text: x.name + " bits" })), ...(pts.some(m => m.reading === "study") ? [{ mark: round("none"), text: "as the 33-method study ran it" }] : [])]);
   const m = method(state.picked), chance = membership(METHODS, used);
   $("p-detail").textContent = m ? m.name + " is " + dominatedText(m, r, used) + "." : `${r.front.length} of ${METHODS.length} methods are on the front of ${used.map(k => METRICS[k].label).join(", ")}, ${r.undecided.length} are undecided.`;
   if (crowded) $("p-detail").textContent += " Intervals and names are shown only for the front of the means and the selected method.";
-  put($("p-list"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), used.map(k => h("th", {}, title(k))), h("th", {}, "P(front)"), h("th", { style: { textAlign: "left" } }, "verdict"))),
+  put($("p-list"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), used.map(k => h("th", {}, title(k))), h("th", { title: "share of bootstrap resamples of the prompts in which no other method dominates this one" }, "P(front)"), h("th", { style: { textAlign: "left" } }, "verdict"))),
     h("tbody", {}, [...r.front, ...r.undecided, ...METHODS.filter(x => !r.open.includes(x))].map(x => h("tr", {}, h("td", {}, h("span", { class: "name" }, swatch(x), x.name)), used.map(k => h("td", {}, num(x.v[k], METRICS[k].digits))), h("td", {}, num(chance.has(x) ? chance.get(x) : null, 2)), h("td", { style: { textAlign: "left" } }, dominatedText(x, r, used)))))));
 }
 for (const id of ["p-x", "p-y"]) $(id).onchange = () => {

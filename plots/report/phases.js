@@ -40,8 +40,8 @@ function drawPhases() {
   const rows = METHODS.map(m => ({ m, label: m.name, p: meanPhases(m.cells.filter(c => c.outcome === "OK")) })).filter(r => r.p);
   rows.sort((a, b) => b.m.is_baseline - a.m.is_baseline || a.p.total - b.p.total);
   if (!rows.length) { put($("h-chart"), h("p", {}, "No cell has times by phase.")); put($("h-legend")); return; }
-  phaseBars($("h-chart"), rows, "Where the time goes");
-  put($("h-legend"), PHASE_KEYS.map(k => h("span", {}, s("svg", { width: 12, height: 12 }, s("rect", { width: 12, height: 12, fill: phaseColour(k) })), k === REST ? "outside all phases" : k)), rows.some(r => !r.p.valid) ? h("b", {}, "pale: the method has no valid time (not under timing: true, or not on an idle machine)") : null);
+  phaseBars($("h-chart"), rows, "Time by phase");
+  put($("h-legend"), PHASE_KEYS.map(k => h("span", {}, s("svg", { width: 12, height: 12 }, s("rect", { width: 12, height: 12, fill: phaseColour(k) })), k === REST ? "outside all phases" : k)), rows.some(r => !r.p.valid) ? h("b", {}, "pale: the method has no valid time (measured without timing: true, or not on an idle machine)") : null);
 }
 $("h-share").onchange = drawPhases;
 onChange(drawPhases);

@@ -90,7 +90,7 @@ function stripRange() {
 function drawStrip(p) {
   const v = seriesOf(p.cell), W = 600, H = 64, [lo, hi] = stripRange();
   p.cursor = null;
-  if (!v) { put(p.strip, h("span", { class: "hint" }, p.cell ? "no series" : "")); return; }
+  if (!v) { put(p.strip, h("span", { class: "hint" }, p.cell ? "no values per frame" : "")); return; }
   const X = i => ((i + 0.5) / v.length) * W, Y = x => H - 4 - clamp((x - lo) / (hi - lo || 1), 0, 1) * (H - 10), w = worst(v);
   const line = v.map((x, i) => [X(i), Y(x === null ? lo : x)]);
   const svg = s("svg", { viewBox: `0 0 ${W} ${H}`, preserveAspectRatio: "none", role: "img", "aria-label": $("v-metric").selectedOptions[0].text + " per frame" },
@@ -125,7 +125,7 @@ function setPane(p, name) {
   put(p.screen, p.video || h("div", { class: "none" }, reason));
   p.worst.textContent = "";
   const v = seriesOf(p.cell);
-  if (v) p.worst.textContent = "worst: " + worst(v);
+  if (v) p.worst.textContent = "worst frame: " + worst(v);
   p.worst.hidden = !v;
   if (v) player.n = v.length;
 }
@@ -208,7 +208,7 @@ function worstOfAll() {
 $("v-prompt").onchange = () => { player.key = $("v-prompt").value; rebuildPanes(); };
 $("v-panes").onchange = () => rebuildPanes();
 $("v-metric").onchange = () => { player.panes.forEach(p => setReadout(p)); player.panes.forEach(drawStrip); drawCursor(); };
-const setReadout = p => { const v = seriesOf(p.cell); p.worst.textContent = v ? "worst: " + worst(v) : ""; };
+const setReadout = p => { const v = seriesOf(p.cell); p.worst.textContent = v ? "worst frame: " + worst(v) : ""; };
 $("v-mode").onchange = () => { pause(); remakeStage(); seek(player.frame); };
 $("v-wipe").oninput = $("v-gain").oninput = drawStage;
 $("v-box").onpointerdown = $("v-box").onpointermove = e => {

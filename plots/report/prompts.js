@@ -16,7 +16,7 @@ function drawHeat() {
   let lo = Math.min(...all), hi = k === "psnr" ? Math.min(60, Math.max(...all)) : Math.max(...all);
   rows.sort((a, b) => ((b.v[k] ?? -Infinity) - (a.v[k] ?? -Infinity)) * M.better);
   put($("heat"),
-    h("thead", {}, h("tr", {}, h("th", {}, "method, best first"), h("th", {}, "mean"), choices.map(([key, label]) => { const c = CELLS.find(x => x.pkey === key); return h("th", { title: label + ": " + promptText(c), scope: "col" }, c.prompt_id, h("small", { class: "text" }, promptText(c))); }))),
+    h("thead", {}, h("tr", {}, h("th", {}, "method, best first"), h("th", {}, { runtime: "median", peak: "maximum", compression: "overall" }[k] || "mean"), choices.map(([key, label]) => { const c = CELLS.find(x => x.pkey === key); return h("th", { title: label + ": " + promptText(c), scope: "col" }, c.prompt_id, h("small", { class: "text" }, promptText(c))); }))),
     h("tbody", {}, rows.map(m => h("tr", { class: m.name === state.picked ? "picked" : null }, h("th", { scope: "row" }, h("span", { class: "name" }, swatch(m), m.name)), h("td", { class: "none" }, num(m.v[k], M.digits > 2 ? 3 : M.digits)),
       choices.map(([key]) => {
         const c = of.get(m.name + "\u0001" + key), v = val(c);

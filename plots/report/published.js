@@ -1,4 +1,4 @@
-// published.js - published values and ours: the rows of `kvreel reproduce`, with a verdict per cell.
+// published.js - published values and ours: the rows of `kvreel reproduce`, with a verdict for each.
 const PAPERS = D.published.map(p => ({ ...p, rows: p.rows ? p.rows.r.map(r => Object.fromEntries(p.rows.c.map((c, i) => [c, r[i]]))) : [] }));
 const paperRows = () => (PAPERS.find(p => p.paper === $("u-paper").value) || { rows: [] }).rows;
 const isOut = verdict => verdict === "OUT OF TOLERANCE";
@@ -30,7 +30,7 @@ const PUBLISHED_COLUMNS = [
 function drawPublished() {
   if (!$("u-box").open) { put($("u-table")); return; }
   const rows = wanted();
-  $("u-said").textContent = `${rows.length} of ${paperRows().length} cells of ${$("u-paper").value}` +
+  $("u-said").textContent = `${rows.length} of ${paperRows().length} values of ${$("u-paper").value}` +
     ["u-suite", "u-quantity", "u-verdict", "u-text"].map(id => $(id).value).filter(Boolean).map(v => ", " + v).join("");
   const cols = PUBLISHED_COLUMNS.filter(c => !c.key || !$("u-" + c.key).value);
   put($("u-table"), h("thead", {}, h("tr", {}, cols.map(c => h("th", { scope: "col", class: c.left ? "left" : null }, c.head)))),
@@ -86,12 +86,12 @@ const CARD_COLUMNS = [
   { head: "peak (GiB)", of: r => h("td", {}, num(r.peak_bytes === null ? null : r.peak_bytes / 2 ** 30, 2)) },
   { head: "published", of: r => h("td", {}, num(r.published_peak_gib, 2)) },
   { head: "runtime (s)", of: r => h("td", {}, num(r.runtime_s ?? null, 2)) },
-  { head: "uncontrolled runtime", of: r => h("td", {}, num(r.runtime_seen_s ?? null, 2)) },
+  { head: "uncontrolled runtime (s)", of: r => h("td", {}, num(r.runtime_seen_s ?? null, 2)) },
   { head: "why uncontrolled", left: true, of: r => h("td", { class: "left" }, r.time_codes ?? "") },
-  { head: "to BF16, seen", of: r => h("td", {}, num(r.seen_ratio, 2)) },
+  { head: "runtime / BF16", of: r => h("td", {}, num(r.seen_ratio, 2)) },
   { head: "published (s)", of: r => h("td", {}, num(r.published_runtime_s, 1)) },
-  { head: "published (x)", of: r => h("td", {}, num(r.published_runtime_ratio, 2)) },
-  { head: "card, date, commit", left: true, of: r => h("td", { class: "left" }, [r.card, r.date, r.commit].join(", ")) },
+  { head: "published / BF16", of: r => h("td", {}, num(r.published_runtime_ratio, 2)) },
+  { head: "GPU, date, commit", left: true, of: r => h("td", { class: "left" }, [r.card, r.date, r.commit].join(", ")) },
 ];
 $("g-box").hidden = !CARDS.length;
 $("g-said").textContent = D.cards.map(g => g.note).filter((n, i, all) => all.indexOf(n) === i).join("; ");

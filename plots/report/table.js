@@ -36,14 +36,14 @@ function cell(m, col) {
     return h("td", {}, d === null ? "\u2013" : (d > 0 ? "+" : "") + num(d, METRICS[col.slice(2)].digits));
   }
   const lo = m.lo[col], hi = m.hi[col], M = METRICS[col];
-  if (col === "runtime" && m.grey) return h("td", { class: "grey", title: "does not count: " + m.grey.why }, num(m.grey.runtime, M.digits), h("small", {}, " " + m.grey.why.split(" ")[0]));
+  if (col === "runtime" && m.grey) return h("td", { class: "grey", title: "not valid: " + m.grey.why }, num(m.grey.runtime, M.digits), h("small", {}, " " + m.grey.why.split(" ")[0]));
   return h("td", {}, num(m.v[col], M.digits), lo !== null && hi !== null && hi > lo ? h("span", { class: "ci" }, " " + num(lo, M.digits) + (lo < 0 ? " to " : "\u2013") + num(hi, M.digits)) : null);
 }
 
 function drawTable() {
   const cols = columns();
   put($("table"),
-    h("thead", {}, h("tr", {}, head("name", "method", ""), head("n", "n", "ok / tried"), cols.map(c => c.startsWith("d:") ? head(c, "\u0394 " + METRICS[c.slice(2)].label, METRICS[c.slice(2)].unit) : head(c, METRICS[c].label, METRICS[c].unit)))),
+    h("thead", {}, h("tr", {}, head("name", "method", ""), head("n", "cells", "OK / attempted"), cols.map(c => c.startsWith("d:") ? head(c, "\u0394 " + METRICS[c.slice(2)].label, METRICS[c.slice(2)].unit) : head(c, METRICS[c].label, METRICS[c].unit)))),
     h("tbody", {}, sortedMethods().map(m => h("tr", { class: (m.is_baseline ? "base " : "") + (m.name === state.picked ? "picked" : ""), "data-method": m.name, onclick: () => pick(m.name) },
       h("td", { title: m.name }, h("span", { class: "name" }, swatch(m), m.name)),
       h("td", { class: m.n_ok < m.n ? "short" : null }, m.n_ok + "/" + m.n), cols.map(c => cell(m, c))))));
@@ -72,7 +72,7 @@ const TEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\text
 const tex = t => t.replace(/[\\~^&%$#_{}]/g, c => TEX[c] || "\\" + c);
 function tableLatex() {
   const cols = columns();
-  const lines = [`\\begin{tabular}{l${"r".repeat(cols.length + 1)}}`, ["method", ...cols.map(c => c.startsWith("d:") ? "$\\Delta$ " + tex(METRICS[c.slice(2)].label) : tex(METRICS[c].label))].concat("n").join(" & ") + " \\\\ \\hline"];
+  const lines = [`\\begin{tabular}{l${"r".repeat(cols.length + 1)}}`, ["method", ...cols.map(c => c.startsWith("d:") ? "$\\Delta$ " + tex(METRICS[c.slice(2)].label) : tex(METRICS[c].label))].concat("cells").join(" & ") + " \\\\ \\hline"];
   for (const m of sortedMethods()) lines.push([tex(m.name), ...cols.map(c => { const v = value(m, c); return v === null ? "--" : num(v, METRICS[c.replace("d:", "")].digits); }), m.n_ok + "/" + m.n].join(" & ") + " \\\\");
   return lines.concat("\\end{tabular}", "").join("\n");
 }

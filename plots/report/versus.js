@@ -18,17 +18,17 @@ function drawVersus() {
   const differ = SETTINGS_OF.concat("model").map(s1 => [s1, uniq(ca, c => String(c[s1] ?? "none")).join(", "), uniq(cb, c => String(c[s1] ?? "none")).join(", ")]).filter(([, x, y]) => x !== y);
   const machines = [ca, cb].map(l => uniq(l, c => c.machine_of.replace(/^, /, "")).join("; "));
   if (machines[0] !== machines[1]) differ.push(["machine", ...machines]);
-  put($("x-differ"), differ.length ? [h("b", {}, "They differ in: "), differ.map(([s1, x, y]) => `${s1} ${x} against ${y}`).join("; ")] : "Their settings are the same.", k === "runtime" && machines[0] !== machines[1] ? h("b", {}, " Times of different machines are not comparable.") : null);
+  put($("x-differ"), differ.length ? [h("b", {}, "The runs differ in: "), differ.map(([s1, x, y]) => `${s1} ${x} against ${y}`).join("; ")] : "The runs have the same settings.", k === "runtime" && machines[0] !== machines[1] ? h("b", {}, " Times of different machines are not comparable.") : null);
   const rows = names.map(n => {
     const x = of(ca, n), y = of(cb, n), d = k === "compression" || k === "compression_r" || k === "peak" || k === "runtime" ? null : mean(pairsOf(x, y, k));
     return { n, x, y, d, diff: d && d.v !== null ? d.v : Number.isFinite(x.v[k]) && Number.isFinite(y.v[k]) ? y.v[k] - x.v[k] : null };
   }).filter(r => Number.isFinite(r.x.v[k]) || Number.isFinite(r.y.v[k]));
   rows.sort((p, q) => q.x.is_baseline - p.x.is_baseline || ((q.y.v[k] ?? -Infinity) - (p.y.v[k] ?? -Infinity)) * M.better);
   const span = v => v && v.lo !== null && v.lo !== undefined ? h("span", { class: "ci" }, " " + num(v.lo, M.digits) + " to " + num(v.hi, M.digits)) : null;
-  put($("x-table"), h("thead", {}, h("tr", {}, ["method", "A", "B", "B \u2212 A", "pairs"].map(t => h("th", { scope: "col" }, t)))),
+  put($("x-table"), h("thead", {}, h("tr", {}, ["method", "A", "B", "B \u2212 A", "prompts"].map(t => h("th", { scope: "col" }, t)))),
     h("tbody", {}, rows.map(r => h("tr", { "data-method": r.n, class: r.n === state.picked ? "picked" : null, onclick: () => pick(r.n) }, h("td", { title: r.n }, h("span", { class: "name" }, swatch(r.y), r.n)), h("td", {}, num(r.x.v[k], M.digits)), h("td", {}, num(r.y.v[k], M.digits)),
       h("td", {}, r.diff === null ? "\u2013" : (r.diff > 0 ? "+" : "") + num(r.diff, M.digits), span(r.d)), h("td", {}, r.d ? r.d.n : "\u2013")))));
-  if (!rows.length) { put($("x-chart"), h("p", {}, "No method is in both.")); return; }
+  if (!rows.length) { put($("x-chart"), h("p", {}, "No method is in both runs.")); return; }
   const w = widthOf($("x-chart")), row = 20, ht = 40 + row * rows.length + 44, left = w > 560 ? 300 : 150, x = axisOf(rows.flatMap(r => [r.x.v[k], r.y.v[k]]), M, title(k));
   const f = frame({ w, h: ht, left, x, y: { lo: rows.length - 0.5, hi: -0.5, label: "", names: [] }, title: "Two runs" });
   rows.forEach((r, i) => {

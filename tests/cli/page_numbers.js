@@ -1,7 +1,7 @@
-// page_numbers.js - the page's rule of dominance beside `kvreel pareto`, without a browser:
+// page_numbers.js - compares the page's dominance verdicts with those of `kvreel pareto`, without a browser:
 //     node page_numbers.js INDEX.html MARGIN PARETO.json [BOUNDS]
-// Runs the page's util.js and data.js on the page's own data and compares verdicts, means and who is
-// said to dominate. Prints what differs; its exit status is 1 when something does.
+// Runs util.js and data.js with the data in INDEX.html. Compares each method's verdict, mean SSIM and dominating method
+// with PARETO.json. Prints each method that differs, and then exits with status 1.
 "use strict";
 const fs = require("fs"), vm = require("vm"), path = require("path");
 const [, , page, margin, table, asked] = process.argv;
