@@ -23,7 +23,7 @@ START_TEST(variants_agree)
             ck_assert_msg(kvr_kernel_check(c, isa) == KVR_OK, "%s", kvr_error());
             n++;
         }
-    printf("%s: %d kernels as by portable C\n", kvr_isa_name(isa), n);
+    printf("%s: %d kernels match portable C\n", kvr_isa_name(isa), n);
     ck_assert(n > 0 || isa != KVR_ISA_OF_PORTABLE);
 }
 END_TEST

@@ -1,4 +1,5 @@
-/* fuzz.h - the entry point of every fuzz target; libFuzzer calls it, or replay.c with files.
+/* fuzz.h - the entry point of every fuzz target. libFuzzer calls it with generated inputs, and
+ * replay.c with the contents of files.
  *
  *     make fuzz FUZZ=gguf SECONDS=60      or
  *     make fuzz-seeds */

@@ -37,7 +37,7 @@ int main(int argc, char **argv)
             continue;
         ok = check_all((enum kvr_isa)i, &n) && ok;
         if (n)
-            printf("ok    %s: %d kernels as by portable C\n", name, n);
+            printf("ok    %s: %d kernels match portable C\n", name, n);
         there = there || n;
     }
     if (!there)

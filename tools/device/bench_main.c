@@ -38,7 +38,7 @@ enum { N_BENCHES = sizeof benches / sizeof benches[0], MAX_ROWS = 96 };
 _Static_assert((int)KVR_BENCH_CODEC_ROWS <= (int)MAX_ROWS &&
                    (int)KVR_BENCH_ATTENTION_ROWS <= (int)MAX_ROWS &&
                    (int)KVR_BENCH_GEMM_ROWS <= (int)MAX_ROWS,
-               "the rows of each fit");
+               "MAX_ROWS is enough for every benchmark");
 
 static void number(const char *key, double x)
 {
@@ -53,8 +53,8 @@ static void known(const char *key, double x)
     number(key, x > 0 ? x : NAN);
 }
 
-/* A JSON string member; quotes, backslashes and control characters of a library's text become
- * spaces. */
+/* Prints a JSON string member. Quotes, backslashes and control characters of `text`, which may come
+ * from a library, become spaces. */
 static void quoted(const char *key, const char *text)
 {
     printf("\"%s\": \"", key);
@@ -93,8 +93,8 @@ static void print(void *ctx, const struct kvr_bench_row *r)
     fflush(stdout);
 }
 
-/* Resident blocks per multiprocessor of each method's attention kernel, by the occupancy
- * calculator; the design target is two where shared memory allows. */
+/* Prints how many thread blocks of each method's attention kernel fit on one multiprocessor, by
+ * CUDA's occupancy calculator. The kernels are designed for two if shared memory suffices. */
 static enum kvr_status occupancy(struct kvr_dev *dev)
 {
     static const char *const methods[] = { "BF16", "RTN_INT4", "RTN_INT8", "KIVI_INT2",
@@ -123,7 +123,8 @@ static enum kvr_status occupancy(struct kvr_dev *dev)
     return kvr_dev_sync(dev);
 }
 
-/* cuDNN writes its own log of this to where CUDNN_LOGLEVEL_DBG and CUDNN_LOGDEST_DBG direct it. */
+/* Prints 1 if cuDNN has an attention kernel for 4,680 queries and keys of 12 heads, else 0 and the
+ * reason. The environment variables CUDNN_LOGLEVEL_DBG and CUDNN_LOGDEST_DBG enable cuDNN's log. */
 static enum kvr_status cudnn(struct kvr_dev *dev)
 {
     enum { TOKENS = 4680, HEADS = 12, DIM = 128 };
@@ -145,7 +146,7 @@ static enum kvr_status cudnn(struct kvr_dev *dev)
     return st;
 }
 
-/* Checks that the device responds: fills memory there and reads it here. */
+/* Checks that the device works: a kernel fills device memory, and the host reads it. */
 static enum kvr_status answers(struct kvr_dev *dev)
 {
     struct kvr_buf b = { 0 };
@@ -162,7 +163,8 @@ static enum kvr_status answers(struct kvr_dev *dev)
     return st;
 }
 
-/* Rows completed before an error stay valid; the error goes to stderr and into the exit status. */
+/* After an error, the next benchmark still runs, and rows already printed stay valid. The error is
+ * printed on stderr and makes the exit status 1. */
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 0;

@@ -1,8 +1,10 @@
-/* forward_main.c - one forward of a model with random weights over a cache of so many chunks, in BF16:
- * how long it takes, by phase, as a line of JSON. For tools/device-check.sh.
+/* forward_main.c - measures the time of a forward pass of the model in DIR, computed in BF16.
+ * Prints the mean over ROUNDS passes in ms, in total and by phase, as one line of JSON. Used by
+ * tools/device-check.sh.
  *
- *     forward DIR METHOD PAST ROUNDS [PATH]    PAST chunks are stored before the one that is timed;
- *                                              PATH is staged or fused (the default) */
+ *     forward DIR METHOD PAST ROUNDS [PATH]    the KV cache of METHOD holds PAST chunks before the
+ *                                              timed passes over the next chunk; PATH is staged or
+ *                                              fused (the default) */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +112,7 @@ static enum kvr_status run(struct kit *t, struct times *before, struct times *af
 {
     for (int c = 0; c < t->past; c++)
         KVR_TRY(pass(t, c, 0, true));
-    for (int i = 0; i < 2; i++) /* code is loaded, and libraries have chosen their kernels */
+    for (int i = 0; i < 2; i++) /* warm-up: loads kernels, and libraries select theirs */
         KVR_TRY(pass(t, t->past, i, false));
     KVR_TRY(read_times(t, before));
     for (int i = 0; i < t->rounds; i++) {
