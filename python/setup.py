@@ -1,4 +1,4 @@
-"""Builds the package. It includes the library that `make lib` builds, ../build/libkvreel.so, or KVREEL_LIB if set."""
+"""Builds the package with libkvreel.so inside: KVREEL_LIB if set, else ../build/libkvreel.so, which `make lib` builds."""
 
 import os
 import pathlib

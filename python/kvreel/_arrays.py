@@ -44,12 +44,12 @@ def _move(name, to, of, n_bytes):
     try:
         driver = _driver()
     except OSError:
-        raise ValueError("an array of device type 2: the CUDA driver is not here, bring it to the host first (x.cpu())") from None
+        raise ValueError("an array on a CUDA device, but libcuda.so.1 cannot be loaded; copy the array to the host (x.cpu())") from None
     function = getattr(driver, name)
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]  # the call is synchronous
     number = function(to, of, n_bytes)
     if number:
-        raise ValueError("an array of device type 2: %s of %d bytes failed with CUDA error %d" % (name, n_bytes, number))
+        raise ValueError("an array on a CUDA device: %s of %d bytes failed with CUDA error %d" % (name, n_bytes, number))
 
 
 class _Dlpack:
@@ -60,13 +60,13 @@ class _Dlpack:
     def __init__(self, x):
         self.kind = int(x.__dlpack_device__()[0])
         if self.kind not in (*_HOST, _CUDA):
-            raise ValueError("an array of device type %d: bring it to the host first (x.cpu())" % self.kind)
+            raise ValueError("an array of DLPack device type %d, need host memory or CUDA; copy it to the host (x.cpu())" % self.kind)
         self.capsule = x.__dlpack__()
         t = _Tensor.from_address(_pointer(self.capsule, b"dltensor"))
         self.key = (t.code, t.bits)
         self.converted = _CONVERTED.get(self.key)
         if t.lanes != 1 or not (self.converted or self.key in _KINDS):
-            raise ValueError("an array of DLPack type code %d, %d bits, %d lanes is none of ours" % (*self.key, t.lanes))
+            raise ValueError("an array of DLPack type code %d, %d bits, %d lanes; need integers or floats with 1 lane" % (*self.key, t.lanes))
         self.dtype = np.dtype(self.converted[1] if self.converted else _KINDS[self.key])
         self.shape = tuple(t.shape[i] for i in range(t.ndim))
         self.strides = [t.strides[i] * self.dtype.itemsize for i in range(t.ndim)] if t.strides else None
@@ -111,9 +111,9 @@ def target(out, shape, what):
         good = t.key == (2, 32) and t.extent == array.size * 4 and (on_device or array.flags.c_contiguous)
         done = (lambda: _move("cuMemcpyHtoD_v2", t.first, array.ctypes.data, t.extent)) if on_device else lambda: None
     if not good:
-        raise ValueError("%s: an array of %s: need F32, contiguous, that may be written" % (what, dtype))
+        raise ValueError("%s is an array of type %s; need F32, contiguous and writable" % (what, dtype))
     if array.shape != tuple(shape):
-        raise ValueError("%s is %s, need %s" % (what, array.shape, tuple(shape)))
+        raise ValueError("%s has shape %s, need %s" % (what, array.shape, tuple(shape)))
     return array, done
 
 
@@ -134,7 +134,7 @@ def f32(x, n_dims, what):
         if x.dtype == np.float16:
             x = _to_f32(np.ascontiguousarray(x).view(np.uint16), "F16")
         elif x.dtype.kind not in "fiu":
-            raise ValueError("%s: an array of %s" % (what, x.dtype))
+            raise ValueError("%s is an array of type %s; need integers or floats" % (what, x.dtype))
     if x.ndim != n_dims:
-        raise ValueError("%s: %d dimensions, need %d" % (what, x.ndim, n_dims))
+        raise ValueError("%s has %d dimensions, need %d" % (what, x.ndim, n_dims))
     return np.ascontiguousarray(x, np.float32)

@@ -14,10 +14,10 @@ class Database:
     def __init__(self, path):
         path = pathlib.Path(path)
         if not path.is_file():
-            raise FileNotFoundError("no database %s" % path)
+            raise FileNotFoundError("no database file %s; `kvreel run` writes one" % path)
         self._db = sqlite3.connect("%s?mode=ro" % path.resolve().as_uri(), uri=True)
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'cell'").fetchone():
-            raise ValueError("%s is no database of kvreel: it has no table 'cell'" % path)
+            raise ValueError("%s is not a database of kvreel: it has no table 'cell'" % path)
 
     def names(self):
         """Returns the sorted names of all tables and views."""
@@ -38,9 +38,9 @@ class Database:
         return pandas.DataFrame(data, columns=columns)
 
     def table(self, name):
-        """Returns all rows of a table or view. Raises KeyError if there is none of this name."""
+        """Returns all rows of a table or view. Raises KeyError if the database has no such table or view."""
         if name not in self.names():
-            raise KeyError("no table or view %r; there are %s" % (name, ", ".join(self.names())))
+            raise KeyError("no table or view %r; the database has %s" % (name, ", ".join(self.names())))
         return self.query('SELECT * FROM "%s"' % name)
 
     def close(self):

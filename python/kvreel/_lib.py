@@ -20,7 +20,7 @@ class KvreelError(Exception):
 
 
 def _places():
-    """Yields the paths to try: only KVREEL_LIB if set; else this folder (in a wheel), ../../build, the system."""
+    """Yields the paths of libkvreel.so to try: KVREEL_LIB alone if it is set; else this folder, ../../build, the system."""
     if os.environ.get("KVREEL_LIB"):
         yield os.environ["KVREEL_LIB"]
         return
@@ -44,9 +44,9 @@ def _load():
             told.append(str(e))
             continue
         if lib.kvreel_abi() != ABI:
-            raise ImportError("%s has ABI %d, this module needs %d" % (path, lib.kvreel_abi(), ABI))
+            raise ImportError("%s has ABI %d, but this module needs ABI %d; install a library and a module of the same version" % (path, lib.kvreel_abi(), ABI))
         return lib
-    raise ImportError("libkvreel.so is not found (`make lib` builds it, KVREEL_LIB names it): " + "; ".join(told))
+    raise ImportError("libkvreel.so cannot be loaded; build it with `make lib` or set KVREEL_LIB to its path: " + "; ".join(told))
 
 
 class Bytes(ctypes.Structure):

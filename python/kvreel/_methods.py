@@ -91,7 +91,7 @@ class Block(_Owned):
     def __init__(self, method, k, v, shape):
         super().__init__()
         if k.shape != v.shape:
-            raise ValueError("k is %s, v is %s" % (k.shape, v.shape))
+            raise ValueError("k has shape %s, v has shape %s; need equal shapes" % (k.shape, v.shape))
         self.method = method  # the method's handle must stay open as long as its blocks
         self.shape = k.shape
         s = _lib.BlockShape(size=ctypes.sizeof(_lib.BlockShape), n_tok=k.shape[0], n_heads=k.shape[1],
@@ -121,7 +121,7 @@ class Block(_Owned):
         out: contiguous F32 array or tensor that receives the result and is returned, or None."""
         q = f32(q, 3, "q")
         if q.shape[2] != self.shape[2]:
-            raise ValueError("q is %s over keys of %d" % (q.shape, self.shape[2]))
+            raise ValueError("q has shape %s, need %d channels per head, as the keys have" % (q.shape, self.shape[2]))
         into, done = target(out, q.shape, "out")
         call("block_attend", self._handle, floats(q), q.shape[0], q.shape[1], floats(into))
         done()
@@ -190,7 +190,7 @@ class Cache(_Owned):
         k, v = f32(k, 3, "k"), f32(v, 3, "v")
         want = (self._tokens, self._shape.n_kv_heads, self._shape.head_dim)
         if k.shape != want or v.shape != want:
-            raise ValueError("k is %s, v is %s, the pass needs %s" % (k.shape, v.shape, want))
+            raise ValueError("k has shape %s, v has shape %s; the pass needs %s" % (k.shape, v.shape, want))
         call("cache_append", self._handle, layer, floats(k), floats(v))
 
     def attend(self, layer, q, k, v, out=None):
@@ -202,7 +202,7 @@ class Cache(_Owned):
         q = f32(q, 3, "q")
         want = (self._tokens, self._shape.n_heads, self._shape.head_dim)
         if q.shape != want:
-            raise ValueError("q is %s, the pass needs %s" % (q.shape, want))
+            raise ValueError("q has shape %s; the pass needs %s" % (q.shape, want))
         into, done = target(out, q.shape, "out")
         self._append(layer, k, v)
         call("cache_attend", self._handle, layer, floats(q), floats(into))

@@ -82,9 +82,9 @@ def run(blocks, chunks, passes, tokens, **how):
 def close(name, folder, **layout):
     """Checks that the trace is valid with this layout, and that a BF16 replay's relative error is at most 1e-5."""
     got = traced(folder)
-    check("%s: a trace" % name, got is not None and all(got["layout"][k] == v for k, v in layout.items()), got)
+    check("%s: the trace is valid" % name, got is not None and all(got["layout"][k] == v for k, v in layout.items()), got)
     rel = replayed(folder)
-    check("%s: the same attention" % name, rel is not None and rel <= 1e-5, rel)
+    check("%s: the replay gives the recorded outputs" % name, rel is not None and rel <= 1e-5, rel)
     return got
 
 
@@ -97,15 +97,15 @@ path = os.path.join(work, "sdpa.kvtrace")
 with kvtrace.record(path, **video) as r:
     run(blocks, 3, 3, 16)
     F.scaled_dot_product_attention(torch.randn(1, 4, 16, 16), torch.randn(1, 4, 7, 16), torch.randn(1, 4, 7, 16))
-check("calls with fewer keys than queries are left out", r.calls == 18, r.calls)
-check("the hook is taken off", F.scaled_dot_product_attention is before)
+check("calls with fewer keys than queries are skipped", r.calls == 18, r.calls)
+check("the hook is removed after recording", F.scaled_dot_product_attention is before)
 got = close("sdpa", path, heads=4, kv_heads=4, tokens_per_frame=8, causal=False)
-check("passes and chunks", got and (got["passes"], got["chunks"], got["frames"]) == (9, 3, 6), got)
+check("sdpa: the trace has 3 chunks of 3 passes and 2 frames", got and (got["passes"], got["chunks"], got["frames"]) == (9, 3, 6), got)
 
 path = os.path.join(work, "scale.kvtrace")
 with kvtrace.record(path, **video):
     run(blocks, 2, 3, 16, scale=0.5)
-close("another scale", path, heads=4)
+close("a softmax scale other than 1 / sqrt(D)", path, heads=4)
 
 # The hook works for a module's own flash_attn_func that is called with keyword arguments.
 flash = types.ModuleType("flash")
@@ -114,22 +114,22 @@ flash.flash_attn_func = lambda q, k, v, softmax_scale=None: F.scaled_dot_product
 path = os.path.join(work, "flash.kvtrace")
 with kvtrace.record(path, targets=[(flash, "flash_attn_func", "bthd")], **video):
     run(blocks, 2, 3, 16, attend=lambda q, k, v: flash.flash_attn_func(q=q, k=k, v=v), bthd=True)
-close("flash-attention's call", path, head_dim=16)
+close("flash_attn_func with keyword arguments", path, head_dim=16)
 
 # If recording begins after two chunks, the trace has their cached keys and values without queries.
 path = os.path.join(work, "late.kvtrace")
 run(blocks, 2, 3, 16)
 with kvtrace.record(path, **video):
     run(blocks, 1, 3, 16, go_on=True)
-got = close("begun late", path, heads=4)
-check("with what was cached before", got and (got["chunks"], got["passes"]) == (3, 5), got)
+got = close("recording from the third chunk", path, heads=4)
+check("recording from the third chunk: cached chunks have one pass each", got and (got["chunks"], got["passes"]) == (3, 5), got)
 
 # Grouped queries and causal attention within a chunk, as in a language model.
 grouped = [Block(6, 2, 8) for _ in range(2)]
 path = os.path.join(work, "causal.kvtrace")
 with kvtrace.record(path, causal=True, kv_heads=2, frames_per_chunk=12, **about):
     run(grouped, 3, 1, 12, causal=True)
-close("grouped and causal", path, heads=6, kv_heads=2, tokens_per_frame=1, frames_per_chunk=12, causal=True)
+close("grouped queries and causal attention", path, heads=6, kv_heads=2, tokens_per_frame=1, frames_per_chunk=12, causal=True)
 
 # The recorders in examples/trace. Small modules under the same names replace the models that they record.
 sys.path.insert(0, os.path.join(root, "examples", "trace"))
@@ -168,9 +168,9 @@ class Pipeline:
 
 for example, window in ((self_forcing, 21), (longlive, 12)):
     path = os.path.join(work, example.__name__ + ".kvtrace")
-    check("%s gives what the pipeline gives" % example.__name__, example.record_inference(Pipeline(), None, ["a disc"], path) == ["a disc"])
+    check("%s returns the pipeline's result" % example.__name__, example.record_inference(Pipeline(), None, ["a disc"], path) == ["a disc"])
     got = close(example.__name__, path, tokens_per_frame=1560, frames_per_chunk=1)
-    check("%s: two chunks of two passes" % example.__name__, got and (got["chunks"], got["passes"], got["window"], got["text"]) == (2, 4, window, "a disc"), got)
+    check("%s: the trace has two chunks of two passes" % example.__name__, got and (got["chunks"], got["passes"], got["window"], got["text"]) == (2, 4, window, "a disc"), got)
 
 sky = module("skyreels_v2_infer.modules.transformer", flash_attention=bthd)
 
@@ -186,7 +186,7 @@ def forwards():
 path = os.path.join(work, "sky.kvtrace")
 skyreels_v2.record_forward(forwards, path, forward=1, layers=2, grid=(2, 4), frames=6, block=2)
 got = close("skyreels_v2", path, layers=2, tokens_per_frame=8)
-check("skyreels_v2: a block over its history", got and (got["chunks"], got["passes"]) == (3, 3), got)
+check("skyreels_v2: the recorded forward has three chunks of one pass", got and (got["chunks"], got["passes"]) == (3, 3), got)
 
 
 class Magi(torch.nn.Module):
@@ -273,33 +273,33 @@ layers, before = [Magi() for _ in range(2)], Magi.core_attention
 path = os.path.join(work, "magi1.kvtrace")
 mass = magi1.record_inference(magi, lambda: denoise(layers, 5, 3, 2, [4, 3, 2]), path, sample=16)
 got = close("magi1", path, layers=2, heads=4, kv_heads=2, tokens_per_frame=8, frames_per_chunk=2)
-check("magi1: two steps over finished chunks and clean keys, of the first these alone, of the last not",
+check("magi1: the trace has 5 chunks, 12 passes and a window of 4 frames",
       got and (got["chunks"], got["passes"], got["window"]) == (5, 1 + 3 * 3 + 2, 4), got)
-check("magi1: the hooks are taken off", Magi.core_attention is before)
+check("magi1: the hooks are removed after recording", Magi.core_attention is before)
 with open(os.path.join(path, "index.json")) as f:
     index = json.load(f)
 asked = {c: [p["queries"] for p in index["passes"] if p["chunk"] == c] for c in range(5)}
-check("magi1: clean keys have no queries", asked == {0: [False], 1: [True, True, False], 2: [True, True, False], 3: [True, True, False], 4: [True, True]}, asked)
-check("magi1: nothing but whole passes is recorded", [(r["ahead"], r["recorded"]) for r in index["in_flight"]] == [(0, True), (1, False), (2, False)], index["in_flight"])
+check("magi1: clean passes have no queries", asked == {0: [False], 1: [True, True, False], 2: [True, True, False], 3: [True, True, False], 4: [True, True]}, asked)
+check("magi1: only passes without unfinished earlier chunks are recorded", [(r["ahead"], r["recorded"]) for r in index["in_flight"]] == [(0, True), (1, False), (2, False)], index["in_flight"])
 for r in index["in_flight"]:
     n, shares = in_sight(mass, r["ahead"])
     far = max(abs(a - b) for a, b in zip(shares, (r["finished"], r["in_flight"], r["own"])))
-    check("magi1: shares with %d ahead" % r["ahead"], r["calls"] == n and far <= same_parts, (r, n, shares))
+    check("magi1: attention mass with %d unfinished earlier chunks" % r["ahead"], r["calls"] == n and far <= same_parts, (r, n, shares))
 
 # The first three chunks are given (prefix=3), so they are cached first. The first generated chunk sees no unfinished
 # chunks, even in its noisy steps. These steps are not recorded, because they attend to another range of chunks.
 path = os.path.join(work, "given.kvtrace")
 magi1.record_inference(magi, lambda: denoise(layers, 5, 3, 2, [4, 3, 2], prefix=3), path)
-got = close("magi1 after a given video", path, layers=2)
-check("magi1: given chunks and two", got and (got["chunks"], got["passes"]) == (5, 3 + 3 + 2), got)
+got = close("magi1 with three given chunks", path, layers=2)
+check("magi1: the trace has three given chunks and two generated ones", got and (got["chunks"], got["passes"]) == (5, 3 + 3 + 2), got)
 with open(os.path.join(path, "index.json")) as f:
     rows = json.load(f)["in_flight"]
-check("magi1: another range is left out", [(r["ahead"], r["recorded"]) for r in rows][:2] == [(0, False), (0, True)], rows)
+check("magi1: steps with another range of chunks are not recorded", [(r["ahead"], r["recorded"]) for r in rows][:2] == [(0, False), (0, True)], rows)
 magi.runtime_config.noise2clean_kvrange = []
 path = os.path.join(work, "all.kvtrace")
 magi1.record_inference(magi, lambda: denoise(layers, 4, 3, 1, [9, 9, 9]), path)
-got = close("magi1 that sees all chunks", path, layers=2)
-check("magi1: no range is no window", got and (got["chunks"], got["passes"], got["window"]) == (4, 1 + 2 * 2 + 1, 0), got)
+got = close("magi1 without a range of chunks", path, layers=2)
+check("magi1: without a range the trace's window is 0", got and (got["chunks"], got["passes"], got["window"]) == (4, 1 + 2 * 2 + 1, 0), got)
 
 
 class TinyLM:
@@ -318,12 +318,12 @@ class TinyLM:
 path = os.path.join(work, "lm.kvtrace")
 hf_causal_lm.record_text(TinyLM(), torch.randint(0, 48, (50,)), path, chunk=16)
 got = close("hf_causal_lm", path, heads=6, kv_heads=2, causal=True)
-check("hf_causal_lm: whole chunks", got and (got["model"], got["tokens"]) == ("tiny-lm", 48), got)
+check("hf_causal_lm: the trace has the complete chunks", got and (got["model"], got["tokens"]) == ("tiny-lm", 48), got)
 
 with open(os.path.join(work, "sdpa.kvtrace", "index.json")) as f:
-    check("who owns the model is said", json.load(f)["model"]["licence"] == "CC0-1.0")
-refused("a folder with something in it", ValueError, "not empty", lambda: kvtrace.Recorder(path, **about))
-refused("no licence", ValueError, "licence", lambda: kvtrace.Recorder(os.path.join(work, "x"), model="m", licence="", layers=1))
+    check("index.json has the model's licence", json.load(f)["model"]["licence"] == "CC0-1.0")
+refused("a folder that is not empty", ValueError, "not empty", lambda: kvtrace.Recorder(path, **about))
+refused("an empty licence", ValueError, "licence", lambda: kvtrace.Recorder(os.path.join(work, "x"), model="m", licence="", layers=1))
 
 
 def nothing_seen():
@@ -336,6 +336,6 @@ def part_of_a_pass():
         run(blocks[:1], 1, 1, 16)
 
 
-refused("nothing to record", ValueError, "no call of attention was seen", nothing_seen)
-refused("half a pass", ValueError, "1 calls are no whole passes of 2 layers", part_of_a_pass)
+refused("a recording without attention calls", ValueError, "no attention call was recorded", nothing_seen)
+refused("a recording that ends within a pass", ValueError, "1 attention calls were recorded, need a multiple of 2", part_of_a_pass)
 finish()

@@ -82,10 +82,10 @@ class Recorder:
                  kv_heads=None, window=0, sink=0, source="", text="", seed=0, rope=None, outputs=True, batch=0,
                  take=None):
         if not model or not licence:
-            raise ValueError("kvtrace: a trace needs its model's name and licence ('unknown' is allowed)")
+            raise ValueError("kvtrace: model=%r, licence=%r: need a name for each ('unknown' is allowed)" % (model, licence))
         os.makedirs(path, exist_ok=True)
         if os.listdir(path):
-            raise ValueError("kvtrace: %s: not empty; a trace needs its own folder" % path)
+            raise ValueError("kvtrace: %s: the folder is not empty; a trace needs its own folder" % path)
         self.path, self.layers, self.passes, self.frames = path, layers, passes, frames_per_chunk
         self.grid, self.tokens, self.kv_heads = grid, grid[0] * grid[1], kv_heads
         self.outputs, self.batch, self.take = outputs, batch, take
@@ -106,7 +106,7 @@ class Recorder:
         heads = x.shape[1]
         if self.kv_heads and heads != self.kv_heads:
             if heads % self.kv_heads:
-                raise ValueError("kvtrace: %d heads of keys, no multiple of kv_heads %d" % (heads, self.kv_heads))
+                raise ValueError("kvtrace: the keys have %d heads, need a multiple of kv_heads=%d" % (heads, self.kv_heads))
             x = x[:, :: heads // self.kv_heads]
         return x
 
@@ -118,12 +118,13 @@ class Recorder:
         layout, n = self.index["layout"], k.shape[0] if q is None else q.shape[0]
         for name, value in sizes.items():
             if layout.setdefault(name, value) != value:
-                raise ValueError("kvtrace: call %d: %s is %d, the first call's %d" % (self.calls, name, value, layout[name]))
+                raise ValueError("kvtrace: call %d: %s is %d, but %d in the first call; need equal shapes in all calls" %
+                                 (self.calls, name, value, layout[name]))
         if k.shape != v.shape or (q is not None and k.shape[2] != q.shape[2]):
-            raise ValueError("kvtrace: call %d: k %s, v %s, q %s: need keys and values alike, of q's channels" %
+            raise ValueError("kvtrace: call %d: k is %s, v is %s, q is %s; need k and v of the same shape, with q's channels" %
                              (self.calls, list(k.shape), list(v.shape), None if q is None else list(q.shape)))
         if n % self.tokens or n > self.frames * self.tokens:
-            raise ValueError("kvtrace: call %d: %d tokens, need whole frames of %d, at most %d" %
+            raise ValueError("kvtrace: call %d: %d tokens; need a multiple of %d (one frame), at most %d frames" %
                              (self.calls, n, self.tokens, self.frames))
 
     def _positions(self, frame0, n):
@@ -145,8 +146,8 @@ class Recorder:
         """Stores the keys and values that were cached before the first call, as whole chunks without queries."""
         step = self.frames * self.tokens
         if k.shape[0] % step:
-            raise ValueError("kvtrace: %d tokens were cached before the first call, need whole chunks of %d; "
-                             "begin to record earlier" % (k.shape[0], step))
+            raise ValueError("kvtrace: %d tokens were cached before the first call, need a multiple of %d (one "
+                             "chunk); start recording at the end of a chunk" % (k.shape[0], step))
         for chunk in range(k.shape[0] // step):
             part = slice(chunk * step, (chunk + 1) * step)
             self._put(chunk, 0, layer, True, {"k": k[part], "v": v[part]})
@@ -164,7 +165,8 @@ class Recorder:
         if at == 0 and k.shape[0] > n:
             self._put_cached(layer, k[:-n], v[:-n])
         elif at == 0 and layer > 0 and self.offset:
-            raise ValueError("kvtrace: layer %d has no cached tokens, layer 0 had" % layer)
+            raise ValueError("kvtrace: layer %d has no cached tokens, but layer 0 has; start recording before layer 0 of a pass" %
+                             layer)
         if scale is not None:  # a trace's scale is 1 / sqrt(D): multiply q by the ratio of the two scales
             factor = scale * math.sqrt(q.shape[2])
             q = q if abs(factor - 1) < 1e-6 else q.float() * factor
@@ -214,7 +216,7 @@ class Recorder:
             targets = [(torch.nn.functional, "scaled_dot_product_attention", "bhtd")]
         before = [(o, name, getattr(o, name)) for o, name, layout in targets]
         if any(layout not in ("bhtd", "bthd") for _, _, layout in targets):
-            raise ValueError("kvtrace: layouts are 'bhtd' and 'bthd'")
+            raise ValueError("kvtrace: targets: unknown layout, need 'bhtd' or 'bthd'")
         for o, name, layout in targets:
             setattr(o, name, self._wrap(getattr(o, name), layout))
         try:
@@ -226,9 +228,10 @@ class Recorder:
     def finish(self):
         """Writes index.json; the last chunk may lack its clean pass. Raises ValueError without whole passes."""
         if self.calls == 0:
-            raise ValueError("kvtrace: no call of attention was seen: is it hooked where it is called from?")
+            raise ValueError("kvtrace: no attention call was recorded; `targets` must name the module whose code calls attention")
         if self.calls % self.layers:
-            raise ValueError("kvtrace: %d calls are no whole passes of %d layers" % (self.calls, self.layers))
+            raise ValueError("kvtrace: %d attention calls were recorded, need a multiple of %d (layers); check `layers`" %
+                             (self.calls, self.layers))
         path = os.path.join(self.path, "index.json")
         with open(path + ".tmp", "w") as f:
             json.dump(self.index, f, indent=1)
