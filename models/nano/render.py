@@ -1,6 +1,6 @@
 """Renders clips for the nano model: one large shape over a plain, gradient or checkered ground.
 
-The prompt and a few random choices determine a clip: lane and phase in which the motion starts, colour
+A clip depends on its prompt and on random choices: lane and phase in which the motion starts, colour
 jitter, parity of the checks, and direction of the gradient. Each motion is a closed track on which the
 object advances one step per frame:
 
@@ -173,7 +173,7 @@ def draw(color, shape, motion, ground, ground_color, at, g, frames=FRAMES):
 def batch(n, vocab, g, frames=FRAMES, switch_share=1 / 3):
     """Renders n clips of random prompts.
 
-    switch_share: share of clips whose motion changes at a chunk border.
+    switch_share: fraction of clips whose motion changes at a chunk border.
     Returns frames [n, frames, 3, 48, 48] in [-1, 1] and prompt tokens [n, frames / 3, 16].
     """
     color = torch.randint(0, 8, (n,), generator=g)

@@ -93,7 +93,7 @@ def last_layer(folder):
 
 
 def read(path, names):
-    """Returns {name: float32 array} of these tensors of a safetensors file; NumPy lacks BF16."""
+    """Returns {name: tensor as float32 array} for `names`, from a safetensors file. NumPy lacks BF16."""
     with open(path, "rb") as f:
         raw = f.read()
     n = int.from_bytes(raw[:8], "little")
@@ -151,7 +151,7 @@ def judge(w, videos):
     """Returns two means over videos: Spearman's rho of predicted and true s, and the overlap.
 
     Prediction and truth each select the n tokens with the highest s, n being the tokens of a chunk.
-    The overlap is the share of selected tokens that are the same.
+    The overlap is the fraction of these n tokens that both select.
     """
     rho, kept = [], []
     for x, s in videos:
@@ -202,8 +202,8 @@ def main():
         write(path, train(record(a.kvreel, texts[:TRAIN], FIRST_SEED)))
     names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
     rho, kept = judge(read(path, names), record(a.kvreel, texts[TRAIN:], FIRST_SEED + TRAIN))
-    print(f"{HELD_OUT} videos it has not seen: Spearman {rho:.3f}, "
-          f"{100 * kept:.0f} % of the tokens that the true salience would keep")
+    print(f"{HELD_OUT} held-out videos: Spearman's rho {rho:.3f}; predicted and true salience select "
+          f"{100 * kept:.0f} % of the same tokens")
     return 0
 
 

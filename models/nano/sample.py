@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw frames of a checkpoint of the nano model, or measure it. See README.md in this folder.
+"""Generate videos with a checkpoint of the nano model, or measure its error. See README.md in this folder.
 
     python3 models/nano/sample.py [--weights FOLDER | FILE.pt] --sheet out.png      frames of 12 prompts
     python3 models/nano/sample.py [--weights ...] --continuation [--sheet out.png]  error on held-out clips
@@ -113,7 +113,7 @@ def held_out_loss(net, vocab, clips=24):
 
 
 def export(w, net, vocab, folder, half):
-    """Writes the weights, and as reference a rollout of the first prompt with its noise.
+    """Writes the weights, and a rollout of the first prompt with its noise as a reference result.
 
     half: store the weights in BF16.
     """
@@ -151,18 +151,18 @@ def main():
     elif a.continuation:
         truth, out, psnr = continuation(net, vocab)
         print("continuation PSNR of chunks 2..6:", *(f"{x:.1f}" for x in psnr))
-        print("copy of the last frame given:    ",
+        print("PSNR of a copy of the last frame:",
               *(f"{x:.1f}" for x in copy_last(truth)))
         for t, row in zip(model.STEPS, held_out_loss(net, vocab)):
-            print(f"t {t:.4f}: x0 error of chunk 0, 1, 2 and up", *(f"{x:.5f}" for x in row))
+            print(f"t {t:.4f}: mean squared error of x0 in chunk 0, chunk 1, later chunks", *(f"{x:.5f}" for x in row))
         if a.sheet:
             both = torch.stack([truth, out], 1).flatten(0, 1)
             write_png(a.sheet, both[:16])
     else:
         frames, _ = single(net, vocab, a.frames, a.seed)
         d = (frames[:, 1:] - frames[:, :-1]).square().mean((0, 2, 3, 4)).sqrt()
-        print("frame difference rms, first and last 9:", f"{d[:9].mean():.4f} {d[-9:].mean():.4f}")
-        print("std of first and last 9 frames:", f"{frames[:, :9].std():.4f}",
+        print("RMS difference of neighbouring frames, first 9 and last 9:", f"{d[:9].mean():.4f} {d[-9:].mean():.4f}")
+        print("standard deviation of pixels, first 9 and last 9 frames:", f"{frames[:, :9].std():.4f}",
               f"{frames[:, -9:].std():.4f}")
         if a.sheet:
             write_png(a.sheet, frames, 2 if a.frames > 21 else 1)

@@ -69,7 +69,7 @@ def main():
     with safe_open(path, "pt") as f:
         same = f.metadata() == PROMPTS and set(f.keys()) == set(tensors) and all(
             torch.equal(f.get_tensor(k), t) for k, t in tensors.items())
-    print(path, "is what would be written" if same else "differs")
+    print(path, "is up to date" if same else "differs from the rendered clips; run models/nano/truth.py to rewrite it")
     return 0 if same else 1
 
 

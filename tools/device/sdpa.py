@@ -4,8 +4,8 @@
 
 Each measurement has 4680 queries in BF16 with 12 heads of 128 channels. PyTorch's cuDNN and flash
 backends each give one row per number of keys. CUDA events time one call each; a preceding memset
-keeps the device busy while the call is queued. kvreel's own times come from another process, so the
-two are not interleaved."""
+keeps the device busy while the call is queued. kvreel's own times come from another process, so calls
+of kvreel and PyTorch do not alternate."""
 
 import json
 import statistics

@@ -19,7 +19,7 @@ CHECKED = 24  # number of queries whose result is checked
 
 def add_arguments(parser):
     common.add_arguments(parser, 5)
-    parser.add_argument("--shapes", help="QUERIESxKEYS,.. instead of the shapes of `kvreel bench attention`")
+    parser.add_argument("--shapes", help="shapes to measure, as QUERIESxKEYS,..; default: those of `kvreel bench attention`")
 
 
 def shape_of(name):
@@ -79,7 +79,7 @@ def open_cases(peers, name, threads):
         work.run()
         error = relative(work.result()[rows], by_definition(q, *work.held, rows))
         if not error <= limit:
-            common.fail(f"{peer}, {name}: relative error {error:g} > {limit:g}: nothing is timed")
+            common.fail(f"{peer}, {name}: relative error {error:g} exceeds the limit {limit:g}, so nothing was timed")
         work.held = None
         yield Case(peer, shape, work, relative(work.result()[rows], exact))
 
@@ -135,10 +135,10 @@ def compare(args, title, about, peers):
         columns,
         out,
         [
-            "GFLOP/s: median (best) of the rounds, 4 x queries x keys x heads x head_dim operations"
-            " whatever is really done; relative error: of the peer, against a softmax in double of"
-            " keys and values before they were coded; `over`: kvreel's speed over the peer's, median"
-            " (quartiles) of the rounds. Heads: 12 x 128, of 108x756 3 x 64."
+            "GFLOP/s: median (best) over the rounds, counting 4 x queries x keys x heads x head_dim"
+            " operations for every implementation; relative error: of the peer, against a float64 softmax"
+            " over unquantized keys and values; `over`: kvreel's speed / the peer's, median (quartiles)"
+            " over the rounds. Heads x head_dim: 3 x 64 for shape 108x756, 12 x 128 for all others."
         ],
     )
     common.write_json(args, title, head, out)

@@ -58,7 +58,7 @@ def main():
     attention.add_arguments(p)
     args = p.parse_args()
     about = f"PyTorch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"
-    attention.compare(args, "Attention beside PyTorch's", about, PEERS)
+    attention.compare(args, "Attention of kvreel and PyTorch", about, PEERS)
 
 
 if __name__ == "__main__":

@@ -46,14 +46,14 @@ def side_by_side(files, title, wanted):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("-c", "--column", action="append", help="take the columns that contain this")
-    p.add_argument("files", nargs="+", metavar="NAME=FILE", help="an instruction set and what run.sh wrote under it")
+    p.add_argument("-c", "--column", action="append", help="show only columns whose name contains COLUMN (repeatable)")
+    p.add_argument("files", nargs="+", metavar="NAME=FILE", help="instruction set, and the file that run.sh wrote with ISA=NAME")
     args = p.parse_args()
     files = {}
     for word in args.files:
         name, found, path = word.partition("=")
         if not found or not name or not pathlib.Path(path).is_file():
-            common.fail(f"{word}: need NAME=FILE, a file that run.sh wrote")
+            common.fail(f"{word}: need NAME=FILE, where FILE is an existing file that run.sh wrote")
         files[name] = sections(path)
     for title in dict.fromkeys(t for tables in files.values() for t in tables):
         columns, rows = side_by_side(files, title, args.column or [""])

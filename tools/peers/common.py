@@ -23,10 +23,10 @@ def fail(message):
 
 
 def add_arguments(parser, rounds):
-    parser.add_argument("--kvreel", default=str(ROOT / "build/kvreel"), help="the binary (build/kvreel)")
-    parser.add_argument("--threads", default="1,2", help="threads to measure with, by comma (1,2)")
-    parser.add_argument("--rounds", type=int, default=rounds, help=f"peer and kvreel take turns so often ({rounds})")
-    parser.add_argument("--json", metavar="FILE", help="the table's rows as JSON too")
+    parser.add_argument("--kvreel", default=str(ROOT / "build/kvreel"), help="path of kvreel (build/kvreel)")
+    parser.add_argument("--threads", default="1,2", help="numbers of threads to measure with, separated by commas (1,2)")
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"number of rounds, 3 or more; each measures the peer and kvreel ({rounds})")
+    parser.add_argument("--json", metavar="FILE", help="also write the table's rows as JSON to FILE")
 
 
 def thread_counts(args):
@@ -76,13 +76,13 @@ def facts(args, peers):
     """Returns the lines above a table: CPU, kvreel's version and build, the peers' versions, rounds and load."""
     about = json.loads(kvreel(args, ["version", "--json"], 1))
     changed = " with changes" if about["dirty"] else ""
-    variant = about.get("variant") or os.environ.get("KVREEL_CPU") or "not told by this build"
+    variant = about.get("variant") or os.environ.get("KVREEL_CPU") or "unknown (this build does not print it)"
     return [
         f"- CPU: {cpu_name()}, {os.cpu_count()} cores",
         f"- kvreel {about['version']} ({about['git'][:10]}{changed}), kernels: {variant}; {about['compiler']},"
         f" `{about['cflags'].strip()}`",
         *[f"- {p}" for p in peers],
-        f"- {args.rounds} rounds, peer and kvreel in turn; load average before: {load()}",
+        f"- {args.rounds} rounds, each of the peer and kvreel; load average before: {load()}",
     ]
 
 
@@ -93,7 +93,7 @@ def seconds(work):
 
 
 def quartiles(values):
-    """(first quartile, median, third quartile)"""
+    """Returns (first quartile, median, third quartile)."""
     v = sorted(values)
     return v[len(v) // 4], statistics.median(v), v[len(v) - 1 - len(v) // 4]
 

@@ -34,7 +34,7 @@ def main():
         return lambda q, k, v, threads: Work(ggml, q, k, v, kind, threads)
 
     peers = [(f"ggml {kind}", limit, of(kind)) for kind, limit in LIMITS.items()]
-    attention.compare(args, "Attention beside ggml's", ggml.about(), peers)
+    attention.compare(args, "Attention of kvreel and ggml", ggml.about(), peers)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class Case:
         off = np.abs(self.back - self.x).reshape(-1, BLOCK)
         worst = float((off / np.maximum(of_block, 1e-30)).max())
         if not worst <= most + codes * 2**-11:
-            common.fail(f"{self.name}: an element is off by {worst:g} steps, {most:g} at most: nothing is timed")
+            common.fail(f"{self.name}: an element's error is {worst:g} steps, the limit is {most:g} steps, so nothing was timed")
 
     def round(self):
         for what, speed in self.speed.items():
@@ -109,7 +109,7 @@ def main():
     for n in threads:
         print(f"ggml_codecs.py: threads {n}", file=sys.stderr)
         out += measure(args, ggml, n)
-    title = "Codecs beside ggml's, one tensor [4680, 12, 128]"
+    title = "Codecs of kvreel and ggml, one tensor [4680, 12, 128]"
     columns = ["what", "threads", "who", "GB/s", *(f"over ggml {kind}" for kind in FORMATS)]
     common.write_table(
         title,
@@ -117,8 +117,8 @@ def main():
         columns,
         out,
         [
-            "GB/s: median (best) of the rounds, BF16 bytes of the tensor whatever is really moved;"
-            " `over`: kvreel's speed over ggml's, median (quartiles) of the rounds. Bits a value:"
+            "GB/s: median (best) over the rounds, counting the tensor's BF16 bytes for every format;"
+            " `over`: kvreel's speed / ggml's, median (quartiles) over the rounds. Bits per value:"
             " Q8_0 8.5, Q4_0 4.5; kvreel's RTN_INT4 5, RTN_INT2 3."
         ],
     )

@@ -69,7 +69,7 @@ DECLARED = {
 
 
 def add_argument(parser):
-    parser.add_argument("--ggml", metavar="DIR", help="folder of libggml-base.so and libggml-cpu.so (the wheel's)")
+    parser.add_argument("--ggml", metavar="DIR", help="folder of libggml-base.so and libggml-cpu.so; default: that of the wheel libggml-python")
 
 
 def folder(args):
@@ -77,7 +77,7 @@ def folder(args):
         return pathlib.Path(args.ggml)
     found = importlib.util.find_spec("libggml")
     if not found:
-        common.fail("ggml: neither --ggml DIR nor the wheel libggml-python (see tools/peers/README.md)")
+        common.fail("ggml: no library; give --ggml DIR or install the wheel libggml-python (tools/peers/README.md)")
     home = pathlib.Path(found.origin).parent
     return next((home / d for d in ("lib64", "lib") if (home / d / "libggml-cpu.so").exists()), home)
 
@@ -95,7 +95,7 @@ class Ggml:
         for name, (result, arguments) in DECLARED.items():
             f = next((getattr(part, name) for part in parts if hasattr(part, name)), None)
             if f is None:
-                common.fail(f"ggml: {where}: no function {name}")
+                common.fail(f"ggml: {where}: the library has no function {name}")
             f.restype, f.argtypes = result, arguments
             setattr(self, name.removeprefix("ggml_"), f)
         self.cpu_init()
@@ -140,7 +140,7 @@ class Attention:
         self.context = ggml.init(InitParams(size, None, False))
         self.threadpool = None
         if not self.context:
-            common.fail(f"ggml: no context of {size} bytes")
+            common.fail(f"ggml: cannot allocate a context of {size} bytes")
         (q, _), (k, k_held), (v, v_held) = self.put(q, "F32"), self.put(k, kind), self.put(v, kind)
         self.held = k_held, v_held
         out = ggml.flash_attn_ext(self.context, q, k, v, None, d**-0.5, 0.0, 0.0)

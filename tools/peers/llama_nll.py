@@ -65,8 +65,8 @@ def main():
         widened = llama_nll(wide, ask.ids, ask.threads)
     ask.answer(
         f"llama-cpp-python {llama_cpp.__version__}, gguf, cache F32, no flash attention",
-        ("llama.cpp, weights widened to F32", widened),
-        [("llama.cpp, the file as it is", coded)],
+        ("llama.cpp, weights dequantized to F32", widened),
+        [("llama.cpp, weights of the original file", coded)],
     )
 
 

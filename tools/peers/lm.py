@@ -16,12 +16,12 @@ class Question:
         parser = argparse.ArgumentParser(description=doc.split("\n")[0])
         texts = common.ROOT / "configs/suites/texts-debian.safetensors"
         common.add_arguments(parser, 3)
-        parser.add_argument("--model", default=str(common.ROOT / "models/smollm2-135m"), help="folder of the model")
-        parser.add_argument("--ids", default=str(texts), help="token ids")
-        parser.add_argument("--text", default="gpl-3", help="which text (gpl-3)")
-        parser.add_argument("--tokens", type=int, default=512, help="the first N tokens (512)")
+        parser.add_argument("--model", default=str(common.ROOT / "models/smollm2-135m"), help="folder of the model (models/smollm2-135m)")
+        parser.add_argument("--ids", default=str(texts), help="safetensors file of token ids (texts-debian)")
+        parser.add_argument("--text", default="gpl-3", help="id of the text, a tensor of the file --ids (gpl-3)")
+        parser.add_argument("--tokens", type=int, default=512, help="number of tokens from the start of the text (512)")
         parser.add_argument(
-            "--within", type=float, default=within, help=f"nats that both may differ by ({within:g})"
+            "--within", type=float, default=within, help=f"largest allowed difference of the NLLs in nats ({within:g})"
         )
         self.args = args = parser.parse_args()
         self.threads = max(common.thread_counts(args))
@@ -30,7 +30,7 @@ class Question:
         if len(found) != 1:
             common.fail(f"{args.model}: {len(found)} GGUF files, need one (make model-smollm2)")
         if args.text not in tensors or tensors[args.text][0] != "I32":
-            common.fail(f"{args.ids}: no tensor I32 '{args.text}'")
+            common.fail(f"{args.ids}: the file has no I32 tensor '{args.text}'")
         self.weights = found[0]
         self.ids = np.frombuffer(tensors[args.text][2], dtype="<i4")[: args.tokens]
         words = ["nll", args.model, args.ids, "--text", args.text, "--tokens", str(args.tokens), "--json"]
@@ -45,12 +45,12 @@ class Question:
         for name, nll in [theirs, *others]:
             rows.append({"what": name, "NLL": f"{nll:.6f}", "less kvreel": f"{nll - self.ours:+.2e}"})
         head = common.facts(args, [peer])[:-1]
-        title = f"NLL of tokens 1 .. {len(self.ids) - 1} of {args.text}, nats a token"
+        title = f"NLL of tokens 1 .. {len(self.ids) - 1} of {args.text}, nats per token"
         common.write_table(title, head, ["what", "NLL", "less kvreel"], rows)
         common.write_json(args, "nll", head, rows)
         if not abs(theirs[1] - self.ours) <= args.within:
             common.fail(
-                f"{theirs[1]:.6f} of {theirs[0]}, {self.ours:.6f} of kvreel: more than {args.within:g} apart"
+                f"NLL {theirs[1]:.6f} of {theirs[0]}, {self.ours:.6f} of kvreel: they differ by more than {args.within:g}"
             )
 
 

@@ -72,7 +72,7 @@ def forward(w, ids):
 def main():
     ask = lm.Question(__doc__, 1e-4)
     theirs = lm.nll(forward(Weights(ask.weights), ask.ids), ask.ids)
-    ask.answer(f"numpy {np.__version__}, gguf; widened weights, one forward", ("NumPy, FP32", theirs))
+    ask.answer(f"numpy {np.__version__}, gguf; dequantized weights, one forward pass", ("NumPy, FP32", theirs))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ STUDY = {
 
 
 class Transcription:
-    name = "our PyTorch transcription of the study's formulas (not its code)"
+    name = "this project's PyTorch version of the study's formulas (not the study's code)"
 
     def __init__(self, family, bits):
         self.sides = [torch_codecs.FAMILIES[family](bits, side) for side in "kv"]
@@ -98,7 +98,7 @@ def gate(args, peer, method, kind, tensors, folder):
         if n:
             common.fail(
                 f"{method}, {kind}, {side}: {n} of {a.numel()} decoded values differ from"
-                f" kvreel's, by up to {float((a - b).abs().max()):g}: nothing is timed"
+                f" kvreel's, by up to {float((a - b).abs().max()):g}, so nothing was timed"
             )
 
 
@@ -184,15 +184,15 @@ def open_cases(args, kind, source, folder, rows):
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     common.add_arguments(p, 7)
-    p.add_argument("--study", metavar="DIR", help="a checkout of the study's repository")
-    p.add_argument("--methods", help="by comma, e.g. RTN_INT4,QAQ_INT4 (all ten)")
-    p.add_argument("--input", default="F32,BF16", help="types of the tensors (F32,BF16)")
+    p.add_argument("--study", metavar="DIR", help="checkout of the study's repository, which has the folder kv_quant")
+    p.add_argument("--methods", help="methods, separated by commas, such as RTN_INT4,QAQ_INT4 (all ten)")
+    p.add_argument("--input", default="F32,BF16", help="types of the tensors, separated by commas (F32,BF16)")
     args = p.parse_args()
     threads = common.thread_counts(args)
     source = Transcription
     if args.study:
         if not (pathlib.Path(args.study) / "kv_quant").is_dir():
-            common.fail(f"--study {args.study}: no folder kv_quant in it")
+            common.fail(f"--study {args.study}: the folder has no kv_quant; need a checkout of the study's repository")
         sys.path.insert(0, args.study)
         source = Study
     torch_is = f"PyTorch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"
@@ -211,16 +211,16 @@ def main():
                     c.kvreel = {what: [] for what in c.kvreel}
                 print(f"study_codecs.py: {kind}, threads {n}", file=sys.stderr)
                 out += measure(args, list_, n)
-    title = "Codecs beside the study's quantisers, K and V of [1, 4680, 12, 128]"
+    title = "Codecs of kvreel and the study, K and V of [1, 4680, 12, 128]"
     common.write_table(
         title,
         head,
         list(out[0]),
         out,
         [
-            "Milliseconds: median (least) of the rounds; ratio: median (quartiles) of the rounds'"
-            " ratios, more than 1 where kvreel is faster. kvreel packs its codes and codes as"
-            " intended; PyTorch leaves a byte a code. A name that ends in .k is of the keys alone."
+            "Milliseconds: median (least) over the rounds; ratio: median (quartiles) over the rounds,"
+            " above 1 if kvreel is faster. kvreel packs its codes and quantizes as each paper"
+            " intends; PyTorch stores a code in a byte. A row whose name ends in .k times keys alone."
         ],
     )
     common.write_json(args, title, head, out)

@@ -9,7 +9,7 @@ import numpy as np
 WAYS = ("raises crashes exits hangs memory untyped single huge forges hides nan short chatters").split()
 FILE = os.path.basename(__file__)[:-3]
 NAME = "two words" if FILE == "nameless" else "BAD"
-OPTIONS = {"way": (0, 0, len(WAYS) - 1, "the place in WAYS")}
+OPTIONS = {"way": (0, 0, len(WAYS) - 1, "index of the failure in WAYS")}
 if FILE == "unreadable":
     raise RuntimeError("not today")
 
