@@ -20,7 +20,7 @@ try:
     import pyarrow
     import pyarrow.parquet
 except ImportError:
-    sys.exit("to-parquet.py: needs the package pyarrow: pip install pyarrow")
+    sys.exit("to-parquet.py: the package pyarrow is missing; run: pip install pyarrow")
 
 INT64 = range(-(2**63), 2**63)
 
@@ -57,7 +57,7 @@ def from_database(db, wanted, folder):
         " ORDER BY name")]
     for name in wanted or there:
         if name not in there:
-            sys.exit(f"to-parquet.py: {db}: no table or view '{name}'; it has {', '.join(there)}")
+            sys.exit(f"to-parquet.py: {db}: no table or view '{name}'; the database has {', '.join(there)}")
         cursor = con.execute(f'SELECT * FROM "{name}"')
         rows = cursor.fetchall()
         if rows or wanted:
@@ -72,10 +72,10 @@ def from_lines(lines, path):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("source", help="a database, or - for JSON lines on stdin")
-    p.add_argument("tables", nargs="*", help="of a database; default: all that have rows")
+    p.add_argument("source", help="path of a database, or - for JSON lines on stdin")
+    p.add_argument("tables", nargs="*", help="tables and views to convert; default: all that have rows")
     p.add_argument("-o", "--output", required=True, type=pathlib.Path,
-                   help="a folder; of JSON lines a file")
+                   help="output folder; for JSON lines, output file")
     o = p.parse_args()
     try:
         if o.source == "-":

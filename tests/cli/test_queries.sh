@@ -83,7 +83,7 @@ PY
     check "the converted lines equal the converted view" "$python" -c "import pyarrow.parquet as p
 a, b = (p.read_table('$work/' + f) for f in ('s.parquet', 'parquet/summary.parquet'))
 assert a.to_pylist() == b.to_pylist() and a.num_rows > 4"
-    check "to-parquet.py refuses an unknown table and lists the tables" bash -c "! '$python' tools/to-parquet.py '$work/q.db' sumary -o '$work/none' 2>'$err' && grep -q \"no table or view 'sumary'; it has .*summary\" '$err'"
+    check "to-parquet.py refuses an unknown table and lists the tables" bash -c "! '$python' tools/to-parquet.py '$work/q.db' sumary -o '$work/none' 2>'$err' && grep -q \"no table or view 'sumary'; the database has .*summary\" '$err'"
 else
     check "to-parquet.py says that it needs pyarrow" bash -c "'$python' tools/to-parquet.py '$work/q.db' -o '$work/parquet' 2>&1 | grep -q 'pip install pyarrow'"
 fi

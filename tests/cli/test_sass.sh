@@ -54,7 +54,7 @@ says "the error has the size of the code" 'attend<128>: 176 bytes of code, limit
 says "the error has the local memory operations" 'attend<128>: 1 local memory operations, limit 0'
 printf 'other<128>\t13\t100\t0\t1\n' >"$work/limits"
 model 1 "limits for a kernel that is missing" --limits "$work/limits"
-says "the error says that no kernel has these limits" 'no kernel is one that .* limits'
+says "the error says that no kernel has these limits" 'no kernel matches a line of .*limits'
 printf 'attend<128>\t14\t176\t1\t3\tHMMA.16816.F32.BF16>=3\n' >"$work/limits"
 model 0 "limits for a path with three HMMA instructions" --limits "$work/limits"
 printf 'attend<128>\t14\t176\t1\t3\tSTS.128>=1\n' >"$work/limits"
@@ -118,7 +118,7 @@ check "the instructions of the producer are counted" test "$(row 'and to decode'
 check "the time of the producer is counted" awk -v a="$alone" -v c="$(row 'cycles (model)')" 'BEGIN { exit !(a < 155 && c > 200) }'
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=2\n' >"$work/limits"
 model 1 "limits for a producer loop that is missing" --limits "$work/limits"
-says "the error says that no loop decodes" 'no loop decodes'
+says "the error says that no loop decodes" 'no decoding loop contains'
 # 13 stores of 4 warps are 26,624 bytes. Between multiprocessors, 14.4 bytes move per cycle.
 sed -i 's/PRMT R6, R4, R5, R6/STS.128 [R7], R8/' "$work/k.hex"
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=13\n' >"$work/limits"
@@ -162,7 +162,7 @@ check "the loop of the epilogue counts twice, for both halves" grep -q '^layer<1
 check "the rates of a network's layers are printed" grep -q '4680 x 1536 x 8960 [0-9]* TFLOP/s' "$out"
 printf 'layer<128>\t7\t400\t0\t1\tfinish:STG.E.64>=3\n' >"$work/limits"
 model 1 "limits for an epilogue that is missing" --limits "$work/limits"
-says "the error says that no path finishes" 'no way finishes'
+says "the error says that no path finishes" 'no path after its loop contains'
 # Of two nested loops, over spans and over tiles, the model takes the inner one as the loop of a tile.
 listing spans <<'CODE' >"$work/k.hex"
 .L_x_1:

@@ -85,9 +85,9 @@ def add(gpu, out, patched):
     sessions = read(folder / "sessions.csv") if (folder / "sessions.csv").exists() else []
     rows = read(folder / "rows.csv") if (folder / "rows.csv").exists() else []
     if package["backend"] != "cuda" or not report["gpu"]:
-        sys.exit(f"measured: {out}/report.json is of no device: backend {package['backend']}, GPU {report['gpu']}")
+        sys.exit(f"measured: {out}/report.json: backend {package['backend']}, GPU {report['gpu']}; need a run on a GPU with backend cuda")
     if any(s["session"] == session for s in sessions):
-        sys.exit(f"measured: session {session} is there already")
+        sys.exit(f"measured: {folder}/sessions.csv already has session {session}")
     sessions.append({"session": session, "date": report["date"], "commit": package["commit"],
                      "changes": package["changes"], "card": report["gpu"], "driver": report["driver"] or "",
                      "cuda": package.get("cuda", ""), "sm_mhz": report["sm_mhz_max"] or "",
@@ -95,11 +95,11 @@ def add(gpu, out, patched):
                      "patched": patched})
     new = [b for r in report["rows"] for b in bench_row(r)] + list(rollout_rows(out / "rollouts.csv"))
     if not new:
-        sys.exit(f"measured: {out} has no rows")
+        sys.exit(f"measured: report.json and rollouts.csv in {out} have no results")
     rows += [{"session": session, **r} for r in new]
     write(folder / "sessions.csv", SESSION, sessions)
     write(folder / "rows.csv", ROW, rows)
-    print(f"measured: {len(new)} rows of session {session}")
+    print(f"measured: added {len(new)} rows of session {session}")
 
 
 GROUPS = [
@@ -358,7 +358,7 @@ def main():
             if args.what == "docs":
                 file.write_text(new)
             elif old != new:
-                sys.exit(f"measured: {file} has another table than results/measured/h100: run tools/measure/measured.py docs")
+                sys.exit(f"measured: {file}: the table is outdated; run tools/measure/measured.py docs")
 
 
 if __name__ == "__main__":

@@ -291,7 +291,7 @@ def cycles(path, warps, rounds=4, beside=None, pair=False):
             soonest = min(soonest, when)
         if chosen is None:
             if soonest == float("inf"):
-                raise ValueError("no warp can go on")
+                raise ValueError("deadlock in the model: every warp waits for another one")
             now = soonest
             continue
         w, x, p = chosen
@@ -422,7 +422,7 @@ def judge(k, warps, limits):
     path = hot_path(k, loop, limit.needs if limit else (), limit.rounds if limit else 1)
     n_products = sum(map(products, path))
     if not n_products:
-        raise ValueError("%s: no way through its loop has %s" % (plain(k.name), limit.needs))
+        raise ValueError("%s: no path through its loop contains %s" % (plain(k.name), limit.needs))
     count = collections.Counter(x.base for x in path)
     grouped = any(x.base in GROUPED for x in path)
     useful = limit.useful if limit and limit.useful else n_products
@@ -431,7 +431,7 @@ def judge(k, warps, limits):
         at = decoding_loop(k, loop, limit.decodes)
         beside = at and hot_path(k, at, limit.decodes)
         if not beside:
-            raise ValueError("%s: no loop decodes: %s" % (plain(k.name), limit.decodes))
+            raise ValueError("%s: no decoding loop contains %s" % (plain(k.name), limit.decodes))
     pair = bool(limit and limit.pair)
     took = cycles(path, warps, beside=beside, pair=pair)
     if pair:  # one STS.128 of a warp stores 512 bytes; each scheduler has one producer warp
@@ -440,7 +440,7 @@ def judge(k, warps, limits):
     if limit and limit.finish:
         end = finish_path(k, loop, limit.finish)
         if not end:
-            raise ValueError("%s: no way finishes: %s" % (plain(k.name), limit.finish))
+            raise ValueError("%s: no path after its loop contains %s" % (plain(k.name), limit.finish))
         finish = cycles(end, warps, 1)
         layers = {"finishes": len(end), "finish": finish, "layers": list(layer_rates(took, finish))}
     else:
@@ -552,8 +552,8 @@ def main():
     p.add_argument("listing", nargs="+")
     p.add_argument("--limits")
     p.add_argument("--markdown", action="store_true")
-    p.add_argument("--rows", action="store_true", help="what tools/device/model.tsv has of these kernels")
-    p.add_argument("--warps", type=int, default=2, help="of a scheduler: blocks that an SM holds")
+    p.add_argument("--rows", action="store_true", help="print the lines of tools/device/model.tsv for these kernels")
+    p.add_argument("--warps", type=int, default=2, help="warps per scheduler of a mma.sync kernel, that is, blocks per SM (2)")
     o = p.parse_args()
     limits = list(limits_of(o.limits)) if o.limits else []
     rows = []
@@ -594,7 +594,7 @@ def main():
                     print("%s: %g %s, limit %g" % (r["kernel"], got, what, most), file=sys.stderr)
                     bad += 1
     if o.limits and not met:
-        sys.exit("sass_model: no kernel is one that %s limits" % o.limits)
+        sys.exit("sass_model: no kernel matches a line of %s" % o.limits)
     sys.exit(1 if bad else 0)
 
 

@@ -172,7 +172,7 @@ def judge(k, limit):
         return row
     path = way(k, limit.needs, limit.rounds)
     if not path:
-        raise ValueError("%s: no way has %s" % (k.name, limit.needs))
+        raise ValueError("%s: no path contains %s" % (k.name, limit.needs))
     registers = (int(k.registers) + 7) // 8 * 8
     blocks = min(REGISTERS // (registers * limit.threads), THREADS // limit.threads, BLOCKS)
     warps = max(1, blocks * limit.threads // 32 // SCHEDULERS)
@@ -215,14 +215,14 @@ def main():
         for r in rows:
             if r["kernel"] == limit.title:
                 print(sep[1] + sep[0].join(c[2] % (r[c[0]],) for c in COLUMNS) + sep[2])
-    bad = ["no kernel is '%s'" % l.title for l in limits if l not in met]
+    bad = ["no kernel matches the line of '%s'" % l.title for l in limits if l not in met]
     for r in rows:
         if not r["code"] <= CODE:
             bad.append("%s: %d bytes of code, limit %d" % (r["kernel"], r["code"], CODE))
         if "share" in r and r["local"]:
-            bad.append("%s: %d local memory operations" % (r["kernel"], r["local"]))
+            bad.append("%s: %d local memory operations, limit 0" % (r["kernel"], r["local"]))
         if "share" in r and not r["share"] >= r["least"]:
-            bad.append("%s: %.3f of a copy, least %g" % (r["kernel"], r["share"], r["least"]))
+            bad.append("%s: %.3f of a copy's speed, need at least %g" % (r["kernel"], r["share"], r["least"]))
     print("\n".join(bad), file=sys.stderr, end="\n" if bad else "")
     sys.exit(1 if bad else 0)
 

@@ -84,11 +84,11 @@ def registers_of(log):
 def wrong(k):
     """Returns a message that says why kernel k does not fit, or None if it fits."""
     if not k.threads or k.threads % WARP_GROUP:
-        return "launch bounds of %s threads, need a multiple of %d" % (k.threads, WARP_GROUP)
+        return "launch bounds of %s threads, need a multiple of %d (a warp group)" % (k.threads, WARP_GROUP)
     if not k.registers:
-        return "ptxas did not say how many registers it has"
+        return "the number of its registers is unknown; give the ptxas log with --log"
     if len(k.dec) > 1 or len(k.inc) > 1:
-        return "setmaxnreg of several kinds: dec to %s, inc to %s" % (sorted(k.dec), sorted(k.inc))
+        return "setmaxnreg has several register counts: dec to %s, inc to %s; need one of each" % (sorted(k.dec), sorted(k.inc))
     if not k.inc:
         return None
     groups = k.threads // WARP_GROUP
@@ -96,14 +96,14 @@ def wrong(k):
     consumer = max(k.inc)
     if producer + (groups - 1) * consumer <= groups * k.registers:
         return None
-    return ("%d + %d x %d registers of a thread, the launch allocates %d x %d: setmaxnreg.inc waits for ever"
+    return ("%d + %d x %d registers per thread, but the launch allocates %d x %d: setmaxnreg.inc waits forever"
             % (producer, groups - 1, consumer, groups, k.registers))
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("listing", nargs="+")
-    p.add_argument("--log", action="append", default=[], help="what ptxas -v said")
+    p.add_argument("--log", action="append", default=[], help="output of ptxas -v, which has the registers per thread (repeatable)")
     o = p.parse_args()
     registers, bad, n = {}, 0, 0
     for name in o.log:
@@ -129,7 +129,7 @@ def main():
                 print("%s: %s" % (k.name, what), file=sys.stderr)
                 bad += 1
     if not n:
-        sys.exit("setmaxnreg: no kernel in %s has one" % " ".join(o.listing))
+        sys.exit("setmaxnreg: no kernel in %s has a setmaxnreg" % " ".join(o.listing))
     sys.exit(1 if bad else 0)
 
 
