@@ -41,5 +41,5 @@ def attend(q, k, v, method="BF16", **options):
 
 
 def predict(method, geometry="wan-1.3b", frames=21, **options):
-    """Returns the predicted cache size of a rollout of `frames` latent frames. See Method.predict."""
+    """Returns the predicted cache size of a rollout of `frames` latent frames, in bytes. See Method.predict."""
     return Method(method, **options).predict(geometry, frames)

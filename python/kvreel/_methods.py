@@ -1,4 +1,4 @@
-"""Methods, encoded blocks of keys and values, and the cache of a whole rollout."""
+"""Methods, encoded blocks of keys and values, and the KV cache of a rollout."""
 
 import ctypes
 import json
@@ -67,7 +67,7 @@ class Method(_Owned):
     def predict(self, geometry="wan-1.3b", frames=21):
         """Returns the predicted cache size of a rollout of `frames` latent frames, as a dict of byte counts.
 
-        geometry: wan-1.3b, wan-14b, a model folder, or a JSON file with the keys of a model's config.json.
+        geometry: wan-1.3b, wan-14b, the path of a model folder, or of a JSON file like a model's config.json.
         Raises KvreelError if the geometry is unknown."""
         return json.loads(_lib.text("predict", self._handle, geometry.encode(), int(frames)))
 
@@ -152,7 +152,7 @@ class Cache(_Owned):
     capacity_frames is the number of latent frames of the whole rollout. Optional arguments:
         n_kv_heads       number of KV heads, by default n_heads
         window_frames    number of newest frames that attention sees, 0 (default): all
-        sink_frames      number of first frames that stay visible
+        sink_frames      number of first frames that attention always sees, 0 by default
         evict            whether to free the memory of tokens that no later pass can see
         causal           whether attention within a chunk is causal
         exact_f32        whether to store unquantized keys and values as F32 instead of BF16

@@ -10,7 +10,7 @@ file immediately, so a trace may be larger than memory. index.json is written wh
 exception. kvreel's docs/kvtrace.md defines the format; `kvreel trace check` tests whether a trace conforms.
 
 By default the recorder hooks torch.nn.functional.scaled_dot_product_attention. `targets` replaces it with a list of
-(object, name, layout), one per function `object.name`. The function's first three arguments must be q, k and v (or
+(object, name, layout), one per function object.name. The function's first three arguments must be q, k and v (or
 query, key and value). The layout is "bthd" for [batch, tokens, heads, channels] (flash-attention) or "bhtd" for
 [batch, heads, tokens, channels] (SDPA). If a module has imported the function by name, `object` is that module.
 

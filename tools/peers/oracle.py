@@ -36,7 +36,7 @@ class Report:
 
 def arguments(text):
     parser = argparse.ArgumentParser(description=text)
-    parser.add_argument("--table", action="store_true", help="rows for README.md")
+    parser.add_argument("--table", action="store_true", help="also print the rows of the table in tools/peers/README.md")
     return parser.parse_args()
 
 
@@ -92,5 +92,5 @@ def compare(ours, theirs, bound=0.0):
         different += int((a != b).sum())
         most = max(most, float((np.abs(a - b) / np.maximum(np.abs(b), 1e-30)).max()))
     if not different:
-        return True, "equal bits, %d values" % n
-    return most <= bound, "%d of %d values differ, by %.3g of themselves at most" % (different, n, most)
+        return True, "all %d values are bit-equal" % n
+    return most <= bound, "%d of %d values differ, with relative errors of at most %.3g" % (different, n, most)

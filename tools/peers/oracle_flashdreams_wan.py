@@ -84,7 +84,7 @@ def check(said, pairs):
     rel = [float((a - b).norm() / b.norm()) for a, b in pairs]
     most = [float((a - b).abs().max()) for a, b in pairs]
     report.add("F32", all(r <= REL for r in rel) and all(m <= ABS for m in most),
-               "%s: relative L2 %.1g, absolute %.1g at most" % (said, max(rel), max(most)))
+               "%s: relative L2 error %.1g, absolute error at most %.1g" % (said, max(rel), max(most)))
 
 
 config = json.loads((FIXTURE / "config.json").read_text())

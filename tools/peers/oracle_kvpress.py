@@ -108,10 +108,10 @@ def compare(report, row, press, options, layers, why="", get=theirs, alike=None)
     also counts the agreement with `press`. why: describes that rule, or a condition of the comparison."""
     same, n = agreement(row, press, options, layers, get)
     if not alike:
-        report.add(row, same == n, "%d of %d dropped tokens the same%s" % (same, n, "; " + why if why else ""))
+        report.add(row, same == n, "%d of %d evicted tokens are the same%s" % (same, n, "; " + why if why else ""))
         return
     good, m = agreement(row, alike, options, layers, get)
-    report.add(row, good == m, "%d of %d dropped tokens the same; %d of %d with kvpress's score changed to %s"
+    report.add(row, good == m, "%d of %d evicted tokens are the same; %d of %d if kvpress's score is changed to %s"
                % (same, n, good, m, why))
 
 
@@ -120,7 +120,7 @@ def agreement(row, press, options, layers, get):
     for layer in layers:
         a, b = ours(row, options, layer), get(press, layer)
         if a.sum() != b.sum():
-            raise SystemExit("FAIL - %s: %d tokens kept, theirs %d" % (row, a.sum(), b.sum()))
+            raise SystemExit("FAIL - %s: kvreel keeps %d tokens, kvpress %d" % (row, a.sum(), b.sum()))
         same += int((~b & ~a).sum())
         n += int((~b).sum())
     return same, n

@@ -108,6 +108,6 @@ for row, bits, stages, group, asymmetric in (("QVG_INT2", 2, 1, 64, False), ("QV
     held = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)["nominal_bytes"]
     off = np.abs(mine.mean(0) - yours.mean(0))
     report.add(row, bool((off <= noise).all()) and size == held,
-               "error of keys %.4f, values %.4f, theirs %.4f, %.4f (%d draws of %d centroids, 4 standard errors %.4f, %.4f); "
-               "%d bytes, theirs %d" % (*mine.mean(0), *yours.mean(0), DRAWS, CENTROIDS, *noise, held, size))
+               "errors of keys and values %.4f, %.4f, Quant VideoGen's %.4f, %.4f (%d random initializations of %d centroids, "
+               "4 standard errors %.4f, %.4f); %d bytes, Quant VideoGen's %d" % (*mine.mean(0), *yours.mean(0), DRAWS, CENTROIDS, *noise, held, size))
 report.close(args.table)

@@ -35,8 +35,8 @@ def compare(report, method, window, sink, x, theirs, cache):
     mine, held = ours(method, x, window, sink)
     off = float(np.abs(mine - theirs).max())
     # The engine and kvreel each sum at most 432 values in F32, and |v| < 5: up to 432 rounding errors of 5 * 2^-24.
-    report.add(method, off <= 432 * 5 * 2.0 ** -24, "window %d, sink %d chunks: attention of %d passes off by %.1g at most"
+    report.add(method, off <= 432 * 5 * 2.0 ** -24, "window %d, sink %d chunks: attention of %d passes differs by at most %.1g"
                % (window, sink, len(mine), off))
     if method != "BF16":
         per_chunk = cache.bytes()["resident"] / len(cache.blocks), held["resident"] / CHUNKS
-        report.add(method, per_chunk[0] == per_chunk[1], "%g bytes a chunk, kvreel's cache %g" % per_chunk)
+        report.add(method, per_chunk[0] == per_chunk[1], "%g bytes per chunk, kvreel's cache %g" % per_chunk)
