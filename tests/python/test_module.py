@@ -106,8 +106,8 @@ block.attend(q, out=OnlyDlpack(seen))
 check("attend(out=...) writes to the given array", np.array_equal(seen, block.attend(q)))
 for name, wrong, words in (("FP16", half[:5], "need F32"), ("a strided array", wide[:5, :, ::2], "contiguous"),
                            ("another shape", seen[:4], "need (5,")):
-    refused("out= %s with DLPack" % name, ValueError, words, lambda: block.attend(q, out=OnlyDlpack(wrong)))
-    refused("out= %s of NumPy" % name, ValueError, words, lambda: block.attend(q, out=wrong))
+    refused("attend(out=...), DLPack: %s" % name, ValueError, words, lambda: block.attend(q, out=OnlyDlpack(wrong)))
+    refused("attend(out=...), NumPy: %s" % name, ValueError, words, lambda: block.attend(q, out=wrong))
 
 
 class HostDriver:
