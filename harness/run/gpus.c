@@ -53,7 +53,7 @@ static int open_lock(const char *path)
 static enum kvr_status try_one(struct kvr_gpus *g, int at, bool *taken)
 {
     char path[4096];
-    int fd;
+    int fd, rc, err;
 
     snprintf(path, sizeof path, "%s/kvreel-%s.lock", folder(), g->gpu[at].uuid);
     fd = open_lock(path);
@@ -62,12 +62,22 @@ static enum kvr_status try_one(struct kvr_gpus *g, int at, bool *taken)
             KVR_EIO,
             "run: cannot open %s, the lock file of a GPU: %s; KVREEL_LOCKS sets another folder",
             path, strerror(errno));
-    *taken = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (*taken)
+    do
+        rc = flock(fd, LOCK_EX | LOCK_NB);
+    while (rc != 0 && errno == EINTR);
+    err = errno;
+    *taken = rc == 0;
+    if (*taken) {
         g->gpu[at].fd = fd;
-    else
-        close(fd);
-    return KVR_OK;
+        return KVR_OK;
+    }
+    close(fd);
+    return err == EWOULDBLOCK
+               ? KVR_OK
+               : kvr_fail(KVR_EIO,
+                          "run: cannot lock %s, the lock file of a GPU: flock: %s; KVREEL_LOCKS "
+                          "sets another folder",
+                          path, strerror(err));
 }
 
 enum kvr_status kvr_gpu_acquire(struct kvr_gpus *g, int *at, bool *taken)

@@ -31,7 +31,8 @@ void kvr_gpus_close(struct kvr_gpus *g); /* releases all GPU locks of this proce
 
 /* Locks the first free GPU and sets *at to its index. If all GPUs are locked, *taken is false and
  * *at is -1. On a machine without GPUs, no lock is needed, so *taken is true and *at is -1. Returns
- * KVR_EIO if a lock file cannot be created. */
+ * KVR_EIO if a lock file cannot be created or locked, for example on a file system without
+ * locks. */
 enum kvr_status kvr_gpu_acquire(struct kvr_gpus *g, int *at, bool *taken);
 void kvr_gpu_release(struct kvr_gpus *g, int at); /* accepts -1 */
 

@@ -90,6 +90,26 @@ static enum kvr_status open_lock(int *fd, const char *path)
         path);
 }
 
+/* Tries to lock the open file. Takes `fd` on failure. */
+static enum kvr_status acquire(int fd, const char *path, const char *db_path)
+{
+    int rc, err;
+
+    do
+        rc = flock(fd, LOCK_EX | LOCK_NB);
+    while (rc != 0 && errno == EINTR);
+    err = errno;
+    if (rc == 0)
+        return KVR_OK;
+    if (err == EWOULDBLOCK)
+        return fail_locked(fd, db_path);
+    close(fd);
+    return kvr_fail(KVR_EIO,
+                    "run: cannot lock the file %s: flock: %s; use a --db in a file system with "
+                    "file locks",
+                    path, strerror(err));
+}
+
 enum kvr_status kvr_store_lock(int *fd, const char *db_path)
 {
     char *path, host[128] = "?", who[256];
@@ -99,13 +119,12 @@ enum kvr_status kvr_store_lock(int *fd, const char *db_path)
     *fd = -1;
     KVR_TRY(name_lock(db_path, &path));
     st = open_lock(fd, path);
+    if (st == KVR_OK)
+        st = acquire(*fd, path, db_path);
     free(path);
-    KVR_TRY(st);
-    if (flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        int held = *fd;
-
+    if (st != KVR_OK) {
         *fd = -1;
-        return fail_locked(held, db_path);
+        return st;
     }
     gethostname(host, sizeof host - 1);
     n = snprintf(who, sizeof who, "%s%ld on %s", mark, (long)getpid(), host);
@@ -128,7 +147,7 @@ enum kvr_status kvr_store_locked(const char *db_path, bool *held, char who[256])
     char *path = NULL;
     enum kvr_status st;
     ssize_t n;
-    int fd;
+    int fd, rc = 0;
 
     who[0] = 0;
     *held = false;
@@ -137,7 +156,11 @@ enum kvr_status kvr_store_locked(const char *db_path, bool *held, char who[256])
         return st == KVR_ENOMEM ? st : KVR_OK;
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     free(path);
-    if (fd >= 0 && is_lock(fd) && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (fd >= 0 && is_lock(fd))
+        do
+            rc = flock(fd, LOCK_SH | LOCK_NB);
+        while (rc != 0 && errno == EINTR);
+    if (rc != 0 && errno == EWOULDBLOCK) {
         n = pread(fd, who, 255, 0);
         who[n > 0 ? n : 0] = 0;
         *held = true;

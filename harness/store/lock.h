@@ -14,7 +14,8 @@
 
 /* Acquires the lock. The caller releases the lock by passing `fd` to kvr_store_unlock(). The
  * message of KVR_EBUSY names the process that holds the lock. KVR_EIO: a file with the lock file's
- * name exists but is not a lock file, and is left unchanged. */
+ * name exists but is not a lock file, and is left unchanged; or the file system refuses the lock
+ * (for example ENOLCK on NFS). On failure *fd is -1. */
 enum kvr_status kvr_store_lock(int *fd, const char *db_path);
 void kvr_store_unlock(int *fd); /* accepts -1 */
 
