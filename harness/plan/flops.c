@@ -64,7 +64,7 @@ double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int fir
     for (int b = 0; b < bins; b++) {
         const int end = scored < prefix[b] ? prefix[b] + scored : 2 * prefix[b];
 
-        for (int s = prefix[b]; s < end && s + chunk <= n; s += chunk)
+        for (int s = prefix[b]; s < end && kvr_text_is_scored(n, s, chunk); s += chunk)
             macs += chunk * (token_macs(c, s + chunk / 2.0) + 2.0 * c->dim * c->vocabulary_size);
     }
     return 2 * macs;

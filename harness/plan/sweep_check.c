@@ -116,8 +116,9 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
     if (kvr_text_bins(&r, p->set.frames, NULL) == 0)
         return kvr_yaml_fail(t->at,
                              "prompt '%s': %d tokens requested (setting frames), need at least the "
-                             "prefix of %d tokens and one chunk of %d tokens",
-                             p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
+                             "prefix of %d tokens and one chunk of %d tokens%s",
+                             p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk,
+                             p->set.chunk > 1 ? "" : ", plus the next token");
     if (strcmp(p->set.kind, "probe") == 0)
         snprintf(why, n,
                  "kind probe: a language model cannot be probed, because it has grouped-query "

@@ -1,12 +1,14 @@
 /* worker_text.c - see worker_text.h. */
 #include "harness/run/worker_text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/json.h"
 #include "harness/core/path.h"
+#include "harness/store/record.h"
 
 static const char where[] = "worker's request";
 
@@ -143,16 +145,20 @@ enum kvr_status kvr_worker_text_answer(const struct kvr_text_result *r, json_t *
         { "tokens_scored", "1", tokens_of },
     };
     json_t *list = json_object_get(answer, "metrics");
+    double series[KVR_TEXT_MAX_BINS];
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        json_t *series = json_array();
+        const struct kvr_row_metric m = { .name = numbers[i].name,
+                                          .unit = numbers[i].unit,
+                                          .n = (int)r->all.tokens,
+                                          .value = numbers[i].of(&r->all),
+                                          .extra = NAN,
+                                          .series = series,
+                                          .n_series = r->n_bins };
 
-        for (int b = 0; series && b < r->n_bins; b++)
-            json_array_append_new(series, json_real(numbers[i].of(&r->bin[b])));
-        if (json_array_append_new(
-                list, json_pack("{s:s, s:s, s:i, s:f, s:n, s:n, s:o}", "name", numbers[i].name,
-                                "unit", numbers[i].unit, "n", (int)r->all.tokens, "value",
-                                numbers[i].of(&r->all), "extra", "missing", "series", series)))
+        for (int b = 0; b < r->n_bins; b++)
+            series[b] = numbers[i].of(&r->bin[b]);
+        if (json_array_append_new(list, kvr_metric_json(&m)))
             return kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer");
     }
     return KVR_OK;

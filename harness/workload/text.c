@@ -30,11 +30,17 @@ struct walk {
     void *progress_ctx;
 };
 
+bool kvr_text_is_scored(int64_t n, int64_t from, int chunk)
+{
+    return from + chunk <= n && from + 1 < n;
+}
+
 int kvr_text_bins(const struct kvr_text_request *req, int n, int prefix[KVR_TEXT_MAX_BINS])
 {
     int bins = 0;
 
-    for (int64_t p = req->first; bins < KVR_TEXT_MAX_BINS && p + req->chunk <= n; p *= 2) {
+    for (int64_t p = req->first; bins < KVR_TEXT_MAX_BINS && kvr_text_is_scored(n, p, req->chunk);
+         p *= 2) {
         if (prefix)
             prefix[bins] = (int)p;
         bins++;
@@ -55,7 +61,8 @@ static int count_chunks(const struct walk *w)
     const int bins = kvr_text_bins(w->req, w->n, prefix);
 
     for (int b = 0; b < bins; b++)
-        for (int s = prefix[b]; s < end_of(w->req, prefix[b]) && s + w->req->chunk <= w->n;
+        for (int s = prefix[b];
+             s < end_of(w->req, prefix[b]) && kvr_text_is_scored(w->n, s, w->req->chunk);
              s += w->req->chunk)
             n++;
     return n;
@@ -128,6 +135,7 @@ static double mean_mass(const struct walk *w, int n)
 
 static enum kvr_status score(struct walk *w, int from, struct kvr_text_bin *bin)
 {
+    /* The text's last token has no next token, so its logits are not scored. */
     const int n = from + w->req->chunk < w->n ? w->req->chunk : w->n - 1 - from;
     struct kvr_score_sums sums = { 0 };
 
@@ -203,7 +211,8 @@ static enum kvr_status read_all(struct walk *w)
         struct kvr_text_bin *bin = &w->out->bin[b];
 
         bin->prefix = prefix[b];
-        for (int s = prefix[b]; s < end_of(w->req, prefix[b]) && s + w->req->chunk <= w->n;
+        for (int s = prefix[b];
+             s < end_of(w->req, prefix[b]) && kvr_text_is_scored(w->n, s, w->req->chunk);
              s += w->req->chunk)
             KVR_TRY(read_chunk(w, s, bin));
     }
@@ -238,8 +247,9 @@ static enum kvr_status check(const struct walk *w, const struct kvr_scheme *sche
     if (kvr_text_bins(r, w->n, NULL) == 0)
         return kvr_fail(KVR_EINVAL,
                         "text: the text has %d tokens, need at least %" PRId64
-                        ": a prefix of %d plus a chunk of %d",
-                        w->n, (int64_t)r->first + r->chunk, r->first, r->chunk);
+                        ": a prefix of %d plus a chunk of %d%s",
+                        w->n, (int64_t)r->first + (r->chunk > 1 ? r->chunk : 2), r->first, r->chunk,
+                        r->chunk > 1 ? "" : " plus the next token");
     return KVR_OK;
 }
 

@@ -17,9 +17,10 @@
  * Chunks are grouped in bins by the length of their prefix. Prefixes of bin b have at least P =
  * first * 2^b tokens, where `first` is the request's shortest prefix in tokens. The chunks of bin b
  * start at P, P + C, P + 2 C and so on. All of them start below first * 2^(b + 1) and below P +
- * scored, where `scored` is the request's number of tokens to score per bin. A bin exists if its
- * first chunk ends within the text. The logits at position t predict token t + 1, so the logits of
- * the chunk [s, s + C) are scored against tokens s + 1 to s + C.
+ * scored, where `scored` is the request's number of tokens to score per bin. The logits at position
+ * t predict token t + 1, so the logits of the chunk [s, s + C) are scored against tokens s + 1 to
+ * s + C, as far as the text has them. A chunk is scored if it ends within the text and the text has
+ * token s + 1. A bin exists if its first chunk is scored.
  *
  *     nll   mean of -log p^(token);  p^ with the method, p the teacher's
  *     kl    mean of sum_v p(v) (log p(v) - log p^(v)), natural logarithm
@@ -106,14 +107,18 @@ struct kvr_text_result {
                                      * rgb is NULL */
 };
 
+/* Whether the chunk of tokens [from, from + chunk) of a text of n tokens is scored: it ends within
+ * the text, and its first token has a next token. */
+bool kvr_text_is_scored(int64_t n, int64_t from, int chunk);
+
 /* Returns the number of bins in which the chunks of a text of n tokens are grouped by prefix
  * length. prefix[b] receives the number of tokens of bin b's shortest prefix; `prefix` may be
  * NULL. */
 int kvr_text_bins(const struct kvr_text_request *req, int n, int prefix[KVR_TEXT_MAX_BINS]);
 
 /* Runs the workload. The times in the result exclude the time for computing scores. Returns
- * KVR_EINVAL if the text has no complete chunk after the shortest prefix. Returns KVR_EUNSUPPORTED
- * if `dev` is not the CPU, or if the text exceeds the model's context length. */
+ * KVR_EINVAL if no chunk after the shortest prefix is scored. Returns KVR_EUNSUPPORTED if `dev` is
+ * not the CPU, or if the text exceeds the model's context length. */
 enum kvr_status kvr_text_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_text_request *req, kvr_progress_fn *progress,
                              void *progress_ctx, struct kvr_text_result *out);

@@ -133,6 +133,7 @@ START_TEST(scores_these_tokens)
         { 32, 16, 3, { 32, 32, 32 } }, /* at least one whole chunk per bin */
         { 64, 64, 3, { 64, 64, 63 } }, /* chunks may extend into the next bin */
         { 128, 64, 2, { 128, 127, 0 } },
+        { 1, 64, 3, { 32, 64, 63 } }, /* the last chunk, of the last token, is not scored */
     };
     const struct kvr_text_request req = request(cases[_i].chunk, 32, cases[_i].scored);
     struct kvr_text_result r = run("BF16", &req);
@@ -142,10 +143,31 @@ START_TEST(scores_these_tokens)
     for (int b = 0; b < r.n_bins; b++) {
         ck_assert_int_eq(r.bin[b].prefix, 32 << b);
         ck_assert_int_eq(r.bin[b].tokens, cases[_i].tokens[b]);
+        ck_assert(r.bin[b].mass > 0 && r.bin[b].mass < 1);
         all += r.bin[b].tokens;
     }
     ck_assert_int_eq(r.all.tokens, all);
     ck_assert_int_eq(r.cost.live_at_start, r.cost.live_at_end);
+    ck_assert(r.all.mass > 0 && r.all.mass < 1);
+    kvr_text_result_free(&r);
+}
+END_TEST
+
+/* A chunk of one token at the end of the text, whose next token is missing, makes no bin. */
+START_TEST(one_token_at_the_end)
+{
+    const struct kvr_text_request last = request(1, N - 1, 64), before = request(1, N - 2, 64);
+    struct kvr_text_result r;
+    struct kvr_scheme *scheme;
+
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_text_bins(&last, N, NULL), 0);
+    ck_assert_int_eq(kvr_text_run(dev, scheme, &last, NULL, NULL, &r), KVR_EINVAL);
+    ck_assert_str_eq(kvr_error(), "text: the text has 192 tokens, need at least 193: a prefix of "
+                                  "191 plus a chunk of 1 plus the next token");
+    kvr_scheme_close(&scheme);
+    r = run("BF16", &before);
+    ck_assert_int_eq(r.all.tokens, 1);
     kvr_text_result_free(&r);
 }
 END_TEST
@@ -273,7 +295,8 @@ int main(void)
     tcase_add_checked_fixture(tc, open_all, close_all);
     tcase_add_test(tc, ids_of_any_integer_type);
     tcase_add_test(tc, ids_out_of_range);
-    tcase_add_loop_test(tc, scores_these_tokens, 0, 4);
+    tcase_add_loop_test(tc, scores_these_tokens, 0, 5);
+    tcase_add_test(tc, one_token_at_the_end);
     tcase_add_loop_test(tc, bf16_is_the_teacher, 0, 2);
     tcase_add_test(tc, coding_shows_and_bits_help);
     tcase_add_test(tc, the_whole_is_the_mean_of_its_tokens);
