@@ -460,19 +460,19 @@ static enum kvr_status commit(struct kvr_layer *l, struct kvr_values k, struct k
     const bool moves = unit_of(l->scheme) != KVR_UNIT_TOKEN &&
                        (l->scheme->tiers.part || (l->scheme->retention.part && !thins));
     struct kvr_segment_list fresh = { 0 };
-    enum kvr_status st = KVR_OK;
+    enum kvr_status st;
     struct change *past;
-    uint8_t *map;
+    uint8_t *map = NULL;
     int n_past = 0;
 
-    KVR_TRY(kvr_layer_decide(l, tok0 + n, tok0 + n, tok0, floats(k), floats(v), &map));
     while (n_past < l->n && l->seg[n_past].tok0 < tok0 - shared)
         n_past++;
     past = calloc((size_t)n_past + 1, sizeof *past);
     if (!past)
         return kvr_fail(KVR_ENOMEM, "cache: out of memory while allocating %d token segments",
                         n_past);
-    if (moves || thins)
+    st = kvr_layer_decide(l, tok0 + n, tok0 + n, tok0, floats(k), floats(v), &map);
+    if (st == KVR_OK && (moves || thins))
         st = move_past(l, moves ? map : NULL, n_past, past);
     else
         for (int i = 0; i < n_past; i++)
@@ -494,7 +494,7 @@ static enum kvr_status commit(struct kvr_layer *l, struct kvr_values k, struct k
             kvr_segment_free(&past[i].now);
         kvr_segment_list_free(&fresh);
     }
-    kvr_layer_finish_policies(l, st == KVR_OK);
+    kvr_layer_finish_policies(l, st == KVR_OK); /* also if kvr_layer_decide failed */
     free(past);
     return st;
 }
