@@ -13,6 +13,7 @@
 
 #include "harness/core/json.h"
 #include "harness/core/sha256.h"
+#include "harness/run/spawn.h"
 #include "harness/store/plan.h"
 #include "harness/store/record.h"
 
@@ -183,6 +184,11 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
     if (a->timed_out) {
         snprintf(why, n, "not finished after %d s, the limit (setting timeout_s)", a->timeout_s);
         return KVR_OUT_TIMEOUT;
+    }
+    if (a->answer_too_long) { /* kvreel closed the pipe, so that the worker's write() failed */
+        snprintf(why, n, "the worker's answer is larger than %d MiB, the limit",
+                 KVR_ANSWER_MAX >> 20);
+        return KVR_OUT_ERROR;
     }
     if (WIFSIGNALED(status)) {
         int sig = WTERMSIG(status);

@@ -21,6 +21,7 @@ struct kvr_attempt {
     int timeout_s;
     bool answer_lost;                  /* whether the parent ran out of memory while it read the
                                         * worker's answer */
+    bool answer_too_long;              /* whether the worker's answer exceeds KVR_ANSWER_MAX */
     bool oom_killed;                   /* whether the kernel's OOM killer killed a process while the
                                         * worker ran */
     const char *disturbed;             /* codes of disturbances of the cell's time, such as "LOAD

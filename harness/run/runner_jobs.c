@@ -226,6 +226,7 @@ enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_s
         .timeout_s = r->timeout_s,
         .expected_frames = j->expect_same_frames ? j->frames_sha256 : "",
         .answer_lost = w->child.no_room,
+        .answer_too_long = w->child.too_long,
         .oom_killed = kvr_host_oom_kills() != w->oom_kills,
         .disturbed = disturbance->codes,
         .watch = disturbance->watch,

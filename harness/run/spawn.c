@@ -184,8 +184,10 @@ enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t
 
 static bool keep_answer(struct kvr_child *c, const char *p, size_t n)
 {
-    if (c->n_answer + n + 1 > KVR_ANSWER_MAX)
+    if (c->n_answer + n + 1 > KVR_ANSWER_MAX) {
+        c->too_long = true;
         return false;
+    }
     if (c->n_answer + n + 1 > c->capacity) {
         size_t capacity = 2 * (c->n_answer + n + 1);
         char *bigger = realloc(c->answer, capacity);

@@ -20,7 +20,7 @@
 
 enum {
     KVR_TAIL_MAX = 4096,
-    KVR_ANSWER_MAX = 64 << 20,
+    KVR_ANSWER_MAX = 64 << 20, /* limit of an answer in bytes, including the final NUL */
     KVR_LIFE_FD = 3, /* the worker's file descriptor for the read end of a pipe; end of file on this
                       * pipe tells the worker that the parent has ended; the worker's environment
                       * variable KVREEL_LIFE has the descriptor's number */
@@ -34,6 +34,7 @@ struct kvr_child {
     char *answer; /* output of the child on stdout, NUL-terminated */
     size_t n_answer, capacity;
     bool no_room;            /* whether `answer` is truncated, because memory was exhausted */
+    bool too_long;           /* whether `answer` is truncated, because it exceeds KVR_ANSWER_MAX */
     char tail[KVR_TAIL_MAX]; /* end of the child's output on stderr, NUL-terminated */
     size_t n_tail;
     int64_t cpu_ns; /* CPU time of the child and its descendants in nanoseconds, set by

@@ -707,6 +707,7 @@ static const struct {
     { "same", "ERROR", "UNIQUE constraint failed: mem.cell, mem.tag" },
     { "place", "ERROR", "no column 'tag_peak'" },
     { "oom", "OOM_HOST", "no memory" },
+    { "long", "ERROR", "the worker's answer is larger than 64 MiB, the limit" },
 };
 
 START_TEST(faulty_worker)
@@ -1347,6 +1348,9 @@ static int worker(void)
     }
     if (strcmp(what, "exit") == 0)
         return 7;
+    if (strcmp(what, "long") == 0)
+        for (int i = 0; i <= KVR_ANSWER_MAX; i++)
+            putchar(' ');
     return false_answer(what);
 }
 
