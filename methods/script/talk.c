@@ -130,11 +130,13 @@ static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64
     char text[KVR_OPT_STRING_MAX * 2];
     const size_t length = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 1;
 
-    if (n < 0 || n > LONGEST)
+    if (n < 0 || n > LONGEST) {
+        kvr_talk_end(t);
         return kvr_fail(KVR_EFORMAT,
                         "the Python process sent a malformed answer: its text has %lld bytes, but "
                         "0..%d bytes are allowed",
                         (long long)n, LONGEST);
+    }
     KVR_TRY(receive(t, text, length));
     text[length] = 0;
     for (char *c = text; *c; c++) /* joined to one line */
