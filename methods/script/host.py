@@ -15,7 +15,7 @@ import sys
 import traceback
 
 HEAD = struct.Struct("<7q")
-OK, WRONG, MEMORY = 0, 1, 2
+REPLY_OK, REPLY_EXCEPTION, REPLY_NOMEM = 0, 1, 2  # status; talk.c has the same values
 LONGEST = 4000  # characters of a failure message
 
 role, path = sys.argv[1:3]
@@ -49,7 +49,8 @@ def fail(e):
     own = [f for f in traceback.extract_tb(e.__traceback__) if f.filename == path]
     where = "line %d: " % own[-1].lineno if own else ""
     text = "%s%s: %s" % (where, type(e).__name__, e) if str(e) else where + type(e).__name__
-    answer(MEMORY if isinstance(e, MemoryError) else WRONG, (0, 0, 0), text[:LONGEST].encode(errors="replace"))
+    status = REPLY_NOMEM if isinstance(e, MemoryError) else REPLY_EXCEPTION
+    answer(status, (0, 0, 0), text[:LONGEST].encode(errors="replace"))
 
 
 def load():
@@ -346,14 +347,14 @@ def serve(module):
         form, shape, (job, a, b) = head[0], tuple(head[1:4]), [receive(n) for n in head[4:]]
         try:
             form, *parts = (coded if role == "encode" else decoded)(module, shape, json.loads(bytes(job)), form, a, b)
-            answer(OK, (form, 0, 0), *parts)
+            answer(REPLY_OK, (form, 0, 0), *parts)
         except Exception as e:
             fail(e)
 
 
 try:
     module = load()
-    answer(OK, (0, 0, 0), describe(module))
+    answer(REPLY_OK, (0, 0, 0), describe(module))
 except Exception as e:
     fail(e)
     sys.exit(1)

@@ -17,9 +17,9 @@ extern const char kvr_python_host[]; /* host.py */
 
 enum { AT = 3, START_MS = 60000, WORDS = 1 + 3 + KVR_TALK_PARTS, LONGEST = 1 << 16 };
 
-/* Status of an answer: success, an exception, or out of memory. The values must equal those in
+/* Status of a reply: success, an exception, or out of memory. The values must equal those in
  * host.py. */
-enum { SAID_OK, SAID_WRONG, SAID_MEMORY };
+enum { REPLY_OK, REPLY_EXCEPTION, REPLY_NOMEM };
 
 static const char *interpreter(void)
 {
@@ -143,7 +143,7 @@ static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64
         if (*c == '\n' || *c == '\r')
             *c = ' ';
     kvr_talk_end(t); /* the rest of the answer is not read */
-    return kvr_fail(status == SAID_MEMORY ? KVR_ENOMEM : wrong, "%s", text);
+    return kvr_fail(status == REPLY_NOMEM ? KVR_ENOMEM : wrong, "%s", text);
 }
 
 /* Reads and discards an answer for which no memory could be allocated, so that the next request
@@ -223,7 +223,7 @@ enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
     for (int i = 0; i < KVR_TALK_PARTS; i++)
         KVR_TRY(send_all(t, m->part[i], m->n[i]));
     KVR_TRY(receive(t, back, sizeof back));
-    if (back[0] != SAID_OK)
+    if (back[0] != REPLY_OK)
         return receive_failure(t, back[0], back[4], KVR_EIO);
     reply->form = back[1];
     st = receive_parts(t, dev, back + 4, reply);
@@ -251,7 +251,7 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
         return kvr_fail(KVR_EFORMAT, "the Python file was not loaded within the limit of %d s",
                         START_MS / 1000);
     KVR_TRY(receive(t, head, sizeof head));
-    if (head[0] != SAID_OK)
+    if (head[0] != REPLY_OK)
         return receive_failure(t, head[0], head[4], KVR_EFORMAT);
     if (head[4] < 0 || head[4] > LONGEST)
         return kvr_fail(KVR_EFORMAT,
