@@ -116,10 +116,14 @@ static int report(struct state *s, int64_t conflicts, const struct merge_opts *o
 /* Opens the output, but creates no database if there is nothing to merge. */
 static enum kvr_status open_for(struct state *s, const struct kvr_call *call, const char *out)
 {
-    for (int i = 0; i < call->n_words; i++)
+    int err = 0; /* of the first input */
+
+    for (int i = 0; i < call->n_words; i++) {
         if (access(call->words[i], F_OK) == 0)
             return kvr_store_open(&s->store, out);
-    return kvr_fail(KVR_ENOTFOUND, "merge: input %s: %s%s", call->words[0], strerror(errno),
+        err = i == 0 ? errno : err;
+    }
+    return kvr_fail(KVR_ENOTFOUND, "merge: input %s: %s%s", call->words[0], strerror(err),
                     call->n_words > 1 ? "; no other input can be accessed" : "");
 }
 

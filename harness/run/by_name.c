@@ -52,6 +52,7 @@ static bool is_ours(const char *link, const char *target)
 static enum kvr_status put_link(const char *link, const char *target)
 {
     char temporary[ROOM + 32];
+    int err;
 
     snprintf(temporary, sizeof temporary, "%s.%ld", link, (long)getpid());
     unlink(temporary);
@@ -60,8 +61,9 @@ static enum kvr_status put_link(const char *link, const char *target)
                         strerror(errno));
     if (rename(temporary, link) == 0)
         return KVR_OK;
+    err = errno;
     unlink(temporary);
-    return kvr_fail(KVR_EIO, "run: cannot create the symbolic link %s: %s", link, strerror(errno));
+    return kvr_fail(KVR_EIO, "run: cannot create the symbolic link %s: %s", link, strerror(err));
 }
 
 enum kvr_status kvr_link_by_name(const char *out_dir, const char *prompt, const char *method,

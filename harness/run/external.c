@@ -222,7 +222,7 @@ static enum kvr_status judge(const char *program, enum kvr_sandbox_kind kind, in
 static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int timeout_s,
                            struct output *o)
 {
-    int p[2], pid_fd = -1, status = 0;
+    int p[2], pid_fd = -1, status = 0, err;
     bool in_time = false;
     pid_t pid;
 
@@ -232,10 +232,12 @@ static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int
     pid = fork();
     if (pid == 0)
         become(s, p[1]);
+    err = errno;
     close(p[1]);
     if (pid > 0) {
         fcntl(p[0], F_SETFL, O_NONBLOCK);
         pid_fd = pidfd_open(pid, 0);
+        err = errno;
         in_time = pid_fd >= 0 && wait_for(pid_fd, p[0], timeout_s, o);
         kill(-pid, SIGKILL); /* may fail: the child may not have created its group yet */
         if (!in_time)
@@ -249,8 +251,9 @@ static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int
         close(pid_fd);
     o->text[o->n] = 0;
     if (pid < 0 || pid_fd < 0)
-        return kvr_fail(KVR_EIO, "%s: cannot start the metric program: %s", program,
-                        strerror(errno));
+        return kvr_fail(err == ENOMEM ? KVR_ENOMEM : KVR_EIO,
+                        "%s: cannot start the metric program: %s: %s", program,
+                        pid < 0 ? "fork" : "pidfd_open", strerror(err));
     if (!in_time)
         return kvr_fail(
             KVR_EIO,

@@ -25,6 +25,8 @@ json "merge joins only the intact shard" '.merged == 1 and .failed == 1'
 says "the error names the damaged shard" 'cut\.db'
 exits 2 "merge refuses a missing shard" merge none.db -o empty.db
 check "a failed merge creates no database" test ! -e empty.db
+exits 2 "merge refuses two missing shards" merge none.db all.db/none.db -o empty.db
+says "the error gives the reason for the first shard" 'input none\.db: No such file or directory; no other input'
 exits 2 "merge refuses a database as both input and output" merge all.db -o all.db
 exits 2 "merge recognises the output under another path" merge all.db -o ./all.db
 says "the error says that the database is both input and output" 'all.db is both an input and the output .-o ./all.db.'

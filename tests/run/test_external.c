@@ -3,19 +3,30 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "harness/core/clock.h"
 #include "harness/core/json.h"
 #include "harness/run/external.h"
 #include "tests/suite.h"
+
+static int no_pidfd; /* errno with which pidfd_open() fails; 0: it succeeds */
+
+int pidfd_open(pid_t pid, unsigned flags)
+{
+    errno = no_pidfd;
+    return no_pidfd ? -1 : (int)syscall(SYS_pidfd_open, pid, flags);
+}
 
 static const struct failure {
     const char *command, *says;
@@ -55,6 +66,28 @@ START_TEST(failures_say_why)
     ck_assert_msg(kvr_external_run(&e, &out, &unheld) != KVR_OK, "%s", f->command);
     ck_assert_msg(strstr(kvr_error(), f->says) != NULL, "%s: %s", f->command, kvr_error());
     ck_assert_ptr_null(out);
+}
+END_TEST
+
+/* As on a kernel without pidfd_open(). The calls that end the program do not change the reason. */
+START_TEST(a_program_that_cannot_be_awaited)
+{
+    const struct kvr_external e = { .command = "true", .timeout_s = 20 };
+    static const int errors[] = { ENOSYS, EMFILE, ENOMEM };
+    const char *unheld;
+    json_t *out;
+
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        char want[128];
+
+        no_pidfd = errors[i];
+        ck_assert_int_eq(kvr_external_run(&e, &out, &unheld),
+                         errors[i] == ENOMEM ? KVR_ENOMEM : KVR_EIO);
+        no_pidfd = 0;
+        snprintf(want, sizeof want, "true: cannot start the metric program: pidfd_open: %s",
+                 strerror(errors[i]));
+        ck_assert_str_eq(kvr_error(), want);
+    }
 }
 END_TEST
 
@@ -313,6 +346,7 @@ int main(int argc, char **argv)
     tc = tcase_create("external");
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, failures_say_why, 0, N_FAILURES);
+    tcase_add_test(tc, a_program_that_cannot_be_awaited);
     tcase_add_test(tc, words_quotes_and_placeholders);
     tcase_add_test(tc, paths_are_not_code);
     tcase_add_test(tc, not_finite_is_let_through);
