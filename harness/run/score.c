@@ -282,10 +282,11 @@ static enum kvr_status add_command(json_t *list, const json_t *o, const struct k
     KVR_TRY(kvr_json_string(o, where, "command", &e.command));
     KVR_TRY(kvr_json_int_in(o, where, "timeout_s", 1, 86400, &e.timeout_s));
     KVR_TRY(read_sandbox(o, where, &e.sandbox));
-    if (kvr_external_run(&e, &got, &unheld) != KVR_OK)
-        st = add_failure(list, &c, kvr_error());
-    else
+    st = kvr_external_run(&e, &got, &unheld);
+    if (st == KVR_OK)
         st = add_scores(list, &c, got);
+    else if (st != KVR_ENOMEM) /* a lack of memory is kvreel's failure, not the program's */
+        st = add_failure(list, &c, kvr_error());
     if (st == KVR_OK)
         st = add_held(list, &c, e.sandbox, unheld);
     json_decref(got);

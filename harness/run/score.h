@@ -52,8 +52,8 @@ void kvr_score_name_weights(struct kvr_metric_input *in, const struct kvr_score_
  * ground truth. This variant excludes the first in->given frames, which are copies of the ground
  * truth: their entries in the metric's per-frame `series` are NULL. If a variant NAME_truth is
  * requested without ground truth, its value is NULL, with a reason in `missing`. If an external
- * program fails, its score is NULL, with a reason in `missing`. If a built-in metric fails, the
- * function returns its status. */
+ * program fails, its score is NULL, with a reason in `missing`. If a built-in metric fails, or if
+ * kvreel has no memory to run a program, the function returns the status. */
 enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out);
 
 /* Like kvr_score(), for a cell without frames: all values are NULL, with the reason `why` in

@@ -18,7 +18,19 @@
 #include "harness/core/clock.h"
 #include "harness/core/json.h"
 #include "harness/run/external.h"
+#include "harness/run/score.h"
 #include "tests/suite.h"
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define OTHERS_ALLOCATE
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OTHERS_ALLOCATE
+#endif
+#ifndef __GLIBC__
+#define OTHERS_ALLOCATE
+#endif
 
 static int no_pidfd; /* errno with which pidfd_open() fails; 0: it succeeds */
 
@@ -27,6 +39,18 @@ int pidfd_open(pid_t pid, unsigned flags)
     errno = no_pidfd;
     return no_pidfd ? -1 : (int)syscall(SYS_pidfd_open, pid, flags);
 }
+
+#ifndef OTHERS_ALLOCATE
+/* Allocations of at least this many bytes fail; 0 fails none. */
+static size_t refused;
+
+void *__libc_malloc(size_t n);
+
+void *malloc(size_t n)
+{
+    return refused && n >= refused ? NULL : __libc_malloc(n);
+}
+#endif
 
 static const struct failure {
     const char *command, *says;
@@ -88,6 +112,29 @@ START_TEST(a_program_that_cannot_be_awaited)
                  strerror(errors[i]));
         ck_assert_str_eq(kvr_error(), want);
     }
+}
+END_TEST
+
+/* The score of a program that fails is missing. If kvreel has no memory to run the program, the
+ * cell fails instead, so that it is run again. */
+START_TEST(score_of_a_program)
+{
+    json_t *metrics = json_object(), *list = NULL;
+    json_t *commands = json_pack("[{s:s, s:s, s:[], s:s, s:i}]", "name", "c", "unit", "1", "scores",
+                                 "command", "false", "timeout_s", 20);
+    const struct kvr_score_input in = { .metrics = metrics, .commands = commands };
+
+    ck_assert_msg(kvr_score(&in, &list) == KVR_OK, "%s", kvr_error());
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 0), "missing")),
+                     "false: the metric program exited with code 1");
+    json_decref(list);
+#ifndef OTHERS_ALLOCATE
+    refused = 1 << 20; /* the program's output */
+    ck_assert_int_eq(kvr_score(&in, &list), KVR_ENOMEM);
+    refused = 0;
+#endif
+    json_decref(commands);
+    json_decref(metrics);
 }
 END_TEST
 
@@ -347,6 +394,7 @@ int main(int argc, char **argv)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, failures_say_why, 0, N_FAILURES);
     tcase_add_test(tc, a_program_that_cannot_be_awaited);
+    tcase_add_test(tc, score_of_a_program);
     tcase_add_test(tc, words_quotes_and_placeholders);
     tcase_add_test(tc, paths_are_not_code);
     tcase_add_test(tc, not_finite_is_let_through);
