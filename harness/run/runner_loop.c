@@ -138,18 +138,18 @@ static enum kvr_status until_done(struct runner *r)
 /* Called while another program locks the database. Running workers continue: their pipes are read
  * and their deadlines postponed. Returns false, which ends the wait, when a second signal requests
  * a stop. */
-static bool wait_for_store(void *ctx, int64_t waited_ms)
+static bool wait_for_store(void *ctx, int64_t waited_ms, int64_t step_ms)
 {
-    enum { SAY_AFTER_MS = 5000, STEP_MS = 50 };
+    enum { SAY_AFTER_MS = 5000 };
     struct runner *r = ctx;
 
-    if (waited_ms == SAY_AFTER_MS)
+    if (waited_ms >= SAY_AFTER_MS && waited_ms - step_ms < SAY_AFTER_MS) /* once per wait */
         kvr_progress_say(&r->progress, "another program is writing to %s: waiting for it",
                          r->summary->db_path);
     for (int i = 0; i < r->n_workers; i++)
         if (r->workers[i].job) {
             kvr_child_read(&r->workers[i].child);
-            r->workers[i].deadline_ns += (int64_t)STEP_MS * 1000000;
+            r->workers[i].deadline_ns += step_ms * 1000000;
         }
     read_signals(r);
     return r->signals < 2;

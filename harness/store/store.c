@@ -227,7 +227,7 @@ static int ask_to_wait(void *ctx, int times)
     enum { STEP_MS = 50 };
     struct kvr_store *s = ctx;
 
-    if (!s->wait(s->wait_ctx, (int64_t)times * STEP_MS))
+    if (!s->wait(s->wait_ctx, (int64_t)times * STEP_MS, STEP_MS))
         return 0;
     sqlite3_sleep(STEP_MS);
     return 1;

@@ -213,9 +213,9 @@ struct kvr_store;
  * opened or written. */
 enum kvr_status kvr_store_open(struct kvr_store **out, const char *path);
 /* Callback that a function of the store calls repeatedly while it waits for another program's lock
- * on the database. `waited_ms` is the time waited so far. If the callback returns false, the
- * function stops waiting and returns KVR_EBUSY. */
-typedef bool kvr_store_wait_fn(void *ctx, int64_t waited_ms);
+ * on the database. `waited_ms` is the time waited so far, a multiple of `step_ms`, the time between
+ * two calls. If the callback returns false, the function stops waiting and returns KVR_EBUSY. */
+typedef bool kvr_store_wait_fn(void *ctx, int64_t waited_ms, int64_t step_ms);
 /* Sets the callback for waits on another program's lock. If `fn` is NULL, functions of the store
  * wait for at most 10 s and then return KVR_EBUSY. */
 void kvr_store_wait(struct kvr_store *s, kvr_store_wait_fn *fn, void *ctx);
