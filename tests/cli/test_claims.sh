@@ -55,6 +55,17 @@ json "claims still pairs the cells of the first machine" --argjson first "$first
 elsewhere RTN_INT4 3
 exits 0 "claims after both methods were measured on the other machine" claims mine.yaml --db u.db --json
 json "claims uses the newest cells of one machine" --argjson first "$first" '.[0].n == 2 and (.[0].figure - $first - 2 | fabs) < 1e-9'
+cat >ratios.yaml <<'END'
+sources: {me: my own}
+claims:
+  - {id: default, source: me, at: a, says: s, ratio: {method: RTN_INT4, is: "3.20"}}
+  - {id: group, source: me, at: a, says: s, ratio: {method: RTN_INT4, options: {group: 32}, is: "3.55"}}
+END
+exits 0 "claims computes compression ratios of methods with options" claims ratios.yaml --json
+json "the ratios depend on the options" 'length == 2 and all(.verdict == "holds") and .[0].figure < .[1].figure'
+sed -i 's/group: 32/grop: 32/' ratios.yaml
+exits 2 "claims refuses an option that the method lacks" claims ratios.yaml
+says "the error names the option and its line" "ratios.yaml:4:[0-9]*: grop=32: RTN_INT4 has no option"
 sed -i 's/more:/mor:/' mine.yaml
 exits 2 "an unknown key in a ledger is refused" claims mine.yaml --db t.db
 says "the error names file and line" 'mine.yaml:3'

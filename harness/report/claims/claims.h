@@ -27,7 +27,8 @@
  *     sql: SELECT place, sample, x         general: the mean of x is above 0; `shown_by` describes x,
  *                                `metric` or `margin` give its unit, `needs` the methods,
  *                                `kind` and `forcing` their cells
- *     ratio: {method, is}        compression ratio of Wan 1.3B's cache at 165 frames, as printed
+ *     ratio: {method, options, is}    compression ratio of Wan 1.3B's cache at 165 frames, as printed;
+ *                                `options` is a map of the method's options
  *     command, why               not testable on this machine, and the command that would test it
  *
  * A claim may also have the key `card` (graphics card), which defines a test with GPU measurements:

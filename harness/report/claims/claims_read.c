@@ -186,14 +186,33 @@ static enum kvr_status read_sql(const struct kvr_ledger *l, struct kvr_claim *c,
     return KVR_OK;
 }
 
+/* Opens the method of the map `n` with its options, a map of scalars or NULL. */
+static enum kvr_status open_scheme(const struct kvr_yaml_node *n, const char *method,
+                                   struct kvr_scheme **out)
+{
+    const struct kvr_yaml_node *options = kvr_yaml_get(n, "options");
+    const int n_set = options ? options->n : 0;
+    struct kvr_setting *set;
+    enum kvr_status st;
+
+    KVR_TRY(check_texts(options, "options"));
+    set = calloc((size_t)n_set + 1, sizeof *set);
+    if (!set)
+        return kvr_fail(KVR_ENOMEM, "claims: out of memory");
+    for (int i = 0; i < n_set; i++)
+        set[i] = (struct kvr_setting){ options->key[i]->text, options->item[i]->text };
+    st = kvr_scheme_open(out, method, set, n_set);
+    free(set);
+    return st == KVR_OK || st == KVR_ENOMEM ? st : kvr_yaml_fail(n, "%s", kvr_error());
+}
+
 /* Compares a published compression ratio (key `is`) with the computed ratio, rounded to the
  * published number of decimals. If the encoded size depends on the cached values, the published
  * ratio must be between the smallest and the largest computed ratio. */
 static enum kvr_status read_ratio(struct kvr_claim *c, const struct kvr_yaml_node *n)
 {
     enum { LATENT_FRAMES = 42 };
-    static const char *const keys[] = { "method", "is", NULL };
-    const struct kvr_setting budget = { .name = "layer_budget", .value = "moviegen" };
+    static const char *const keys[] = { "method", "options", "is", NULL };
     struct kvr_scheme *scheme = NULL;
     struct kvr_prediction p;
     const char *method, *text, *point;
@@ -208,7 +227,7 @@ static enum kvr_status read_ratio(struct kvr_claim *c, const struct kvr_yaml_nod
     rounding = 0.5 * pow(10, point ? -(double)strlen(point + 1) : 0) * (1 + 1e-9);
     snprintf(c->shown, sizeof c->shown, "%s: computed cache compression on wan-1.3b, 165 frames",
              method);
-    KVR_TRY(kvr_scheme_open(&scheme, method, &budget, strstr(method, "FLOWCACHE") ? 1 : 0));
+    KVR_TRY(open_scheme(n, method, &scheme));
     st = kvr_predict(scheme, &kvr_wan_1_3b,
                      &(struct kvr_predict_run){ .latent_frames = LATENT_FRAMES }, &p);
     kvr_scheme_close(&scheme);
