@@ -274,20 +274,18 @@ void kvr_child_kill(struct kvr_child *c)
 
 void kvr_child_free(struct kvr_child *c)
 {
+    int *const fd[] = { &c->out, &c->err, &c->life };
+
     if (c->pid > 0) {
         kill(-c->pid, SIGKILL);
         while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
             ;
         c->pid = 0;
     }
-    if (c->capacity || c->answer)
-        free(c->answer);
-    if (c->out > 0)
-        close(c->out);
-    if (c->err > 0)
-        close(c->err);
-    if (c->life > 0)
-        close(c->life);
+    free(c->answer);
+    for (int i = 0; i < 3; i++)
+        if (*fd[i] > KVR_LIFE_FD) /* 0 in {0}, or -1: not open */
+            close_fd(fd[i]);
     memset(c, 0, sizeof *c);
     c->out = c->err = c->life = -1;
 }

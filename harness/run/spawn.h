@@ -28,7 +28,7 @@ enum {
 
 struct kvr_child {
     pid_t pid;
-    int out, err; /* -1 if closed */
+    int out, err; /* descriptors above KVR_LIFE_FD; -1 if closed, 0 in {0} */
     int life;     /* write end of the pipe at the child's KVR_LIFE_FD; when it is closed, the child
                    * exits */
     char *answer; /* output of the child on stdout, NUL-terminated */

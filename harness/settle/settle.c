@@ -341,7 +341,10 @@ static void put_quoted(FILE *f, const char *before, const char *text, const char
 {
     fprintf(f, "%s'", before);
     for (; *text; text++)
-        fprintf(f, *text == '\'' ? "''" : "%c", *text);
+        if (*text == '\'')
+            fputs("''", f);
+        else
+            fputc(*text, f);
     fprintf(f, "'%s", after);
 }
 
