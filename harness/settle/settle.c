@@ -34,20 +34,6 @@ struct plan {
     const struct kvr_yaml_node *set; /* map of further settings for the sweeps; NULL: none */
 };
 
-struct settle {
-    const struct kvr_settle_options *o;
-    struct kvr_settle_summary *sum;
-    struct kvr_ledger l;
-    struct plan plan[PLANS];
-    int n_plans;
-    struct kvr_table *measured; /* rows of settle_prompts.sql; NULL: no database */
-    int64_t begun_ns;
-    /* [n_stuck] ids (owned strings) of claims whose round measured no new cell; they get no further
-     * round */
-    const char **stuck;
-    int n_stuck;
-};
-
 /* A round is one sweep. It runs `n_methods` methods on the first `prompts` prompts of each
  * suite. */
 struct round {
@@ -58,6 +44,21 @@ struct round {
     const char *method[METHODS];
     struct kvr_claim *claim[TOGETHER];
     char name[METHODS][96]; /* storage for the names of the methods' other variants */
+};
+
+struct settle {
+    const struct kvr_settle_options *o;
+    struct kvr_settle_summary *sum;
+    struct kvr_ledger l;
+    struct plan plan[PLANS];
+    int n_plans;
+    struct kvr_table *measured; /* rows of settle_prompts.sql; NULL: no database */
+    int64_t begun_ns;
+    /* [n_stuck] ids (owned strings) of claims whose round measured no new cell; they get no further
+     * round */
+    char **stuck;
+    int n_stuck;
+    struct round r; /* the current round */
 };
 
 /* --- key `settle` of the ledger --------------------------------------------------------- */
@@ -485,6 +486,11 @@ static void show_round(const struct settle *s, const struct round *r)
     fprintf(f, ": %d methods, %d prompts per suite\n", r->n_methods, r->prompts);
 }
 
+static bool is_stopped(const struct settle *s)
+{
+    return s->sum->interrupted || s->sum->out_of_budget;
+}
+
 static enum kvr_status run_round(struct settle *s, const struct round *r)
 {
     struct kvr_run_summary run = { 0 };
@@ -510,7 +516,7 @@ static enum kvr_status run_round(struct settle *s, const struct round *r)
     s->sum->failed += run.failed;
     s->sum->interrupted = run.interrupted && !(run.limited && s->o->budget_s > 0);
     s->sum->out_of_budget = s->sum->out_of_budget || (run.limited > 0 && s->o->budget_s > 0);
-    if (run.ok == 0 && !s->sum->interrupted && !s->sum->out_of_budget)
+    if (run.ok == 0 && !is_stopped(s))
         mark_stuck(s, r);
     return st;
 }
@@ -533,52 +539,45 @@ static enum kvr_status judge(struct settle *s)
  * other variants: NAME@study for a method NAME, and NAME for NAME@study. */
 static enum kvr_status run_elsewhere(struct settle *s, bool teacher)
 {
-    static struct round r;
+    struct round *r = &s->r;
 
-    r = (struct round){ .plan = &s->plan[0],
-                        .kind = "bench",
-                        .forcing = teacher ? "teacher" : "none",
-                        .suite = "",
-                        .prompts = s->o->elsewhere };
+    *r = (struct round){ .plan = &s->plan[0],
+                         .kind = "bench",
+                         .forcing = teacher ? "teacher" : "none",
+                         .suite = "",
+                         .prompts = s->o->elsewhere };
     for (int i = 0; i < s->l.n_claims; i++) {
         const struct kvr_claim *c = &s->l.claim[i];
 
-        if (c->hidden || !c->tested || plan_of(s, c) != r.plan || c->relation > KVR_CLAIM_ALIKE ||
+        if (c->hidden || !c->tested || plan_of(s, c) != r->plan || c->relation > KVR_CLAIM_ALIKE ||
             strcmp(c->kind, "bench") != 0)
             continue;
-        for (int k = 0; c->needs[k] && r.n_methods < METHODS; k++) {
-            char *name = r.name[r.n_methods];
+        for (int k = 0; c->needs[k] && r->n_methods < METHODS; k++) {
+            char *name = r->name[r->n_methods];
 
             if (teacher)
-                snprintf(name, sizeof r.name[0], "%s", c->needs[k]);
+                snprintf(name, sizeof r->name[0], "%s", c->needs[k]);
             else
-                kvr_claim_other_reading(c->needs[k], name, sizeof r.name[0]);
-            if (has_method(&r, name) || (!teacher && !kvr_claim_has_reading(name)))
+                kvr_claim_other_reading(c->needs[k], name, sizeof r->name[0]);
+            if (has_method(r, name) || (!teacher && !kvr_claim_has_reading(name)))
                 continue;
-            r.method[r.n_methods++] = name;
+            r->method[r->n_methods++] = name;
         }
     }
-    return r.n_methods ? run_round(s, &r) : KVR_OK;
-}
-
-static bool is_stopped(const struct settle *s)
-{
-    return s->sum->interrupted || s->sum->out_of_budget;
+    return r->n_methods ? run_round(s, r) : KVR_OK;
 }
 
 static enum kvr_status run_all(struct settle *s)
 {
-    static struct round r;
-
     for (;;) {
         KVR_TRY(judge(s));
         s->stuck = s->stuck ? s->stuck : calloc((size_t)s->l.n_claims + TOGETHER, sizeof *s->stuck);
         if (!s->stuck)
             return kvr_fail(KVR_ENOMEM, "settle: out of memory");
-        KVR_TRY(choose_round(s, &r));
-        if (is_stopped(s) || r.n_claims == 0)
+        KVR_TRY(choose_round(s, &s->r));
+        if (is_stopped(s) || s->r.n_claims == 0)
             break;
-        KVR_TRY(run_round(s, &r));
+        KVR_TRY(run_round(s, &s->r));
     }
     if (s->o->elsewhere > 0 && !is_stopped(s))
         KVR_TRY(run_elsewhere(s, false));
@@ -617,15 +616,21 @@ enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids)
 
 enum kvr_status kvr_settle(const struct kvr_settle_options *options, struct kvr_settle_summary *out)
 {
-    struct settle s = { .o = options, .sum = out, .begun_ns = kvr_now_ns() };
+    struct settle *s = calloc(1, sizeof *s);
     enum kvr_status st;
 
     *out = (struct kvr_settle_summary){ 0 };
-    st = run_all(&s);
-    for (int i = 0; i < s.n_stuck; i++)
-        free((char *)(uintptr_t)s.stuck[i]);
-    free(s.stuck);
-    kvr_table_close(&s.measured);
-    kvr_ledger_free(&s.l);
+    if (!s)
+        return kvr_fail(KVR_ENOMEM, "settle: out of memory");
+    s->o = options;
+    s->sum = out;
+    s->begun_ns = kvr_now_ns();
+    st = run_all(s);
+    for (int i = 0; i < s->n_stuck; i++)
+        free(s->stuck[i]);
+    free(s->stuck);
+    kvr_table_close(&s->measured);
+    kvr_ledger_free(&s->l);
+    free(s);
     return st;
 }
