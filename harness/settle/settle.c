@@ -462,14 +462,25 @@ static int left_s(const struct settle *s)
     return s->o->budget_s > 0 ? (int)(s->o->budget_s - gone) : INT_MAX;
 }
 
-static void mark_stuck(struct settle *s, const struct round *r)
+/* Marks the round's claims as stuck. An unmarked claim would be chosen again, without end. */
+static enum kvr_status mark_stuck(struct settle *s, const struct round *r)
 {
+    char **more;
+
+    if (r->n_claims == 0)
+        return KVR_OK;
+    more = realloc(s->stuck, (size_t)(s->n_stuck + r->n_claims) * sizeof *more);
+    if (!more)
+        return kvr_fail(KVR_ENOMEM, "settle: out of memory");
+    s->stuck = more;
     for (int i = 0; i < r->n_claims; i++) {
-        s->stuck[s->n_stuck] = strdup(r->claim[i]->id);
-        if (s->stuck[s->n_stuck])
-            s->n_stuck++;
+        more[s->n_stuck] = strdup(r->claim[i]->id);
+        if (!more[s->n_stuck])
+            return kvr_fail(KVR_ENOMEM, "settle: out of memory");
+        s->n_stuck++;
     }
     s->sum->stuck += r->n_claims;
+    return KVR_OK;
 }
 
 static void show_round(const struct settle *s, const struct round *r)
@@ -503,12 +514,16 @@ static enum kvr_status run_round(struct settle *s, const struct round *r)
     char *path = NULL;
     enum kvr_status st = write_sweep(s, r, &path);
 
+    if (st != KVR_OK) {
+        free(path);
+        return st;
+    }
     o.sweep.path = path;
     o.budget_s = s->o->budget_s > 0 ? left_s(s) : 0;
     s->sum->out_of_budget = s->o->budget_s > 0 && o.budget_s < 1;
     if (s->o->progress)
         show_round(s, r);
-    if (st == KVR_OK && !s->sum->out_of_budget)
+    if (!s->sum->out_of_budget)
         st = kvr_run(&o, &run);
     free(path);
     s->sum->rounds++;
@@ -516,8 +531,8 @@ static enum kvr_status run_round(struct settle *s, const struct round *r)
     s->sum->failed += run.failed;
     s->sum->interrupted = run.interrupted && !(run.limited && s->o->budget_s > 0);
     s->sum->out_of_budget = s->sum->out_of_budget || (run.limited > 0 && s->o->budget_s > 0);
-    if (run.ok == 0 && !is_stopped(s))
-        mark_stuck(s, r);
+    if (st == KVR_OK && run.ok == 0 && !is_stopped(s))
+        st = mark_stuck(s, r);
     return st;
 }
 
@@ -571,9 +586,6 @@ static enum kvr_status run_all(struct settle *s)
 {
     for (;;) {
         KVR_TRY(judge(s));
-        s->stuck = s->stuck ? s->stuck : calloc((size_t)s->l.n_claims + TOGETHER, sizeof *s->stuck);
-        if (!s->stuck)
-            return kvr_fail(KVR_ENOMEM, "settle: out of memory");
         KVR_TRY(choose_round(s, &s->r));
         if (is_stopped(s) || s->r.n_claims == 0)
             break;

@@ -1,7 +1,11 @@
-/* test_settle.c - how many prompts per suite a claim gets next, and which claims are chosen. */
+/* test_settle.c - how many prompts per suite a claim gets next, which claims are chosen, and rounds
+ * that fail. */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "harness/settle/settle.h"
 #include "tests/suite.h"
@@ -53,14 +57,123 @@ START_TEST(chosen_claims)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("settle");
-    TCase *tc = tcase_create("settle");
+/* --- rounds ------------------------------------------------------------------------------- */
 
+static char dir[64], ledger[96], db[96];
+
+/* Writes a ledger of n claims about the same cells. These fail, because this program is their worker
+ * and ends without an answer. */
+static void write_ledger(int n)
+{
+    FILE *f = fopen(ledger, "w");
+
+    ck_assert_ptr_nonnull(f);
+    fprintf(f,
+            "sources: {me: my own}\n"
+            "settle: {model: nano, suites: [%s/suite.yaml], frames: 6, control: 0}\nclaims:\n",
+            dir);
+    for (int i = 0; i < n; i++)
+        fprintf(f,
+                "  - {id: claim%d, source: me, at: here, says: s, "
+                "more: {metric: psnr, of: RTN_INT4, than: RTN_INT2}}\n",
+                i);
+    fclose(f);
+}
+
+static void set_up(void)
+{
+    char path[96];
+    FILE *f;
+
+    strcpy(dir, "/tmp/kvr_settle_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(ledger, sizeof ledger, "%s/claims.yaml", dir);
+    snprintf(db, sizeof db, "%s/a.db", dir);
+    snprintf(path, sizeof path, "%s/suite.yaml", dir);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("name: tiny\nprompts:\n"
+          "  - {id: a, text: a large red disc bounces over a plain blue background}\n",
+          f);
+    fclose(f);
+}
+
+static void tear_down(void)
+{
+    char cmd[96];
+
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+enum { GROWN = 40 };
+
+/* Receives the progress lines of kvr_settle. After the first line, the ledger has GROWN claims. */
+static ssize_t grow(void *ctx, const char *text, size_t n)
+{
+    (void)ctx, (void)text;
+    write_ledger(GROWN);
+    return (ssize_t)n;
+}
+
+START_TEST(a_ledger_that_grows)
+{
+    static char arg[] = "kvreel";
+    char out[96], *argv[] = { arg, NULL };
+    struct kvr_settle_options o = {
+        .ledger = ledger, .db = db, .out = out, .jobs = 1, .argc = 1, .argv = argv
+    };
+    struct kvr_settle_summary s;
+
+    snprintf(out, sizeof out, "%s/out", dir);
+    write_ledger(1);
+    o.progress = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = grow });
+    ck_assert_ptr_nonnull(o.progress);
+    setvbuf(o.progress, NULL, _IOLBF, 0);
+    ck_assert_msg(kvr_settle(&o, &s) == KVR_OK, "%s", kvr_error());
+    fclose(o.progress);
+    ck_assert_int_eq(s.cells, 0);
+    ck_assert_int_eq(s.stuck, GROWN);
+}
+END_TEST
+
+START_TEST(a_sweep_that_cannot_be_written)
+{
+    struct kvr_settle_options o = { .ledger = ledger, .db = db, .out = "/dev/null/out" };
+    struct kvr_settle_summary s;
+    char *text = NULL;
+    size_t n = 0;
+
+    write_ledger(1);
+    o.progress = open_memstream(&text, &n);
+    ck_assert_ptr_nonnull(o.progress);
+    ck_assert_int_eq(kvr_settle(&o, &s), KVR_EIO);
+    fclose(o.progress);
+    ck_assert_str_eq(text, "");
+    ck_assert_int_eq(s.rounds, 0);
+    ck_assert_int_eq(s.stuck, 0);
+    free(text);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *s;
+    TCase *tc;
+
+    if (argc == 2 && strcmp(argv[1], "worker") == 0)
+        return 1;
+    s = suite_create("settle");
+    tc = tcase_create("settle");
     tcase_add_test(tc, next_prompts);
     tcase_add_test(tc, goal);
     tcase_add_test(tc, chosen_claims);
+    suite_add_tcase(s, tc);
+    tc = tcase_create("rounds");
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, a_ledger_that_grows);
+    tcase_add_test(tc, a_sweep_that_cannot_be_written);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }
