@@ -1,6 +1,7 @@
 /* test_media.c - round trips: raw frames and PNG are exact, H.264 is close. Errors name the file
  * that is missing or truncated or cannot be created. */
 #include <check.h>
+#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -40,6 +41,34 @@ int fsync(int fd)
     if (fstat(fd, &sb) == 0)
         synced[n_synced++ % 16] = sb.st_ino;
     return (int)syscall(SYS_fsync, fd);
+}
+
+/* Replaces pread() and pwrite(): every second call is interrupted if `interrupts` is true, and
+ * pwrite() writes nothing from call number `stops_at` on (0: it always writes). */
+static bool interrupts;
+static long stops_at, n_calls, n_interrupted;
+
+static bool is_interrupted(void)
+{
+    if (!interrupts || ++n_calls % 2 == 0)
+        return false;
+    n_interrupted++;
+    errno = EINTR;
+    return true;
+}
+
+ssize_t pread(int fd, void *p, size_t n, off_t at)
+{
+    return is_interrupted() ? -1 : syscall(SYS_pread64, fd, p, n, at);
+}
+
+ssize_t pwrite(int fd, const void *p, size_t n, off_t at)
+{
+    if (stops_at > 0 && --stops_at == 0) {
+        stops_at = 1;
+        return 0;
+    }
+    return is_interrupted() ? -1 : syscall(SYS_pwrite64, fd, p, n, at);
 }
 
 /* Replaces malloc() and free(): the next allocation of `guarded` to `guarded` + ROOM bytes ends at
@@ -219,6 +248,7 @@ START_TEST(mp4_round_trip)
 }
 END_TEST
 
+/* The same frames give the same file, also if signals interrupt the reads and writes. */
 START_TEST(mp4_is_deterministic)
 {
     struct kvr_video v = disc(12, 20, 24);
@@ -230,7 +260,9 @@ START_TEST(mp4_is_deterministic)
         FILE *f;
 
         in_dir(path[i], sizeof path[i], i ? "b.mp4" : "a.mp4");
-        ck_assert_int_eq(kvr_mp4_write(path[i], &v.frames, 16, 2), KVR_OK);
+        interrupts = i == 1;
+        ck_assert_msg(kvr_mp4_write(path[i], &v.frames, 16, 2) == KVR_OK, "%s", kvr_error());
+        interrupts = false;
         n[i] = (long)size_of(path[i]);
         bytes[i] = malloc((size_t)n[i]);
         f = fopen(path[i], "rb");
@@ -238,6 +270,7 @@ START_TEST(mp4_is_deterministic)
         fclose(f);
         unlink(path[i]);
     }
+    ck_assert_int_ge(n_interrupted, 3);
     ck_assert_int_eq(n[0], n[1]);
     ck_assert(memcmp(bytes[0], bytes[1], (size_t)n[0]) == 0);
     free(bytes[0]);
@@ -312,6 +345,21 @@ START_TEST(mp4_on_a_full_disk)
         ck_assert_msg(strstr(kvr_error(), path) != NULL, "%s", kvr_error());
         unlink(path);
     }
+    kvr_video_free(&v);
+}
+END_TEST
+
+START_TEST(mp4_that_cannot_be_continued)
+{
+    struct kvr_video v = disc(9, 32, 48);
+    char path[128];
+
+    in_dir(path, sizeof path, "a.mp4");
+    stops_at = 2;
+    ck_assert_int_eq(kvr_mp4_write(path, &v.frames, 16, 1), KVR_EIO);
+    ck_assert_msg(strstr(kvr_error(), "Input/output error") != NULL, "%s", kvr_error());
+    stops_at = 0;
+    ck_assert_int_ne(access(path, F_OK), 0);
     kvr_video_free(&v);
 }
 END_TEST
@@ -463,6 +511,7 @@ int main(void)
     tcase_add_test(tc, mp4_is_whole_and_its_own);
     tcase_add_test(tc, mp4_reads_its_own_memory);
     tcase_add_test(tc, mp4_on_a_full_disk);
+    tcase_add_test(tc, mp4_that_cannot_be_continued);
     tcase_add_test(tc, mp4_cut_short_is_refused);
     tcase_add_test(tc, paths_that_cannot_be_used_are_named);
     tcase_add_test(tc, arguments_out_of_bounds_are_refused);

@@ -42,8 +42,11 @@ struct stream {
 static int read_some(void *ctx, uint8_t *p, int n)
 {
     struct stream *s = ctx;
-    const ssize_t got = pread(s->fd, p, (size_t)n, s->at);
+    ssize_t got;
 
+    do
+        got = pread(s->fd, p, (size_t)n, s->at);
+    while (got < 0 && errno == EINTR);
     if (got <= 0)
         return got < 0 ? AVERROR(errno) : AVERROR_EOF;
     s->at += got;
@@ -61,10 +64,12 @@ static int write_all(void *ctx, uint8_t *p, int n)
     for (int done = 0; done < n;) {
         const ssize_t put = pwrite(s->fd, p + done, (size_t)(n - done), s->at);
 
-        if (put < 0 && errno != EINTR)
-            return AVERROR(errno);
-        done += put > 0 ? (int)put : 0;
-        s->at += put > 0 ? put : 0;
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return put < 0 ? AVERROR(errno) : AVERROR(EIO);
+        done += (int)put;
+        s->at += put;
     }
     return n;
 }
