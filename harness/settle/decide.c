@@ -1,13 +1,14 @@
 /* decide.c - see decide.h. */
 #include "harness/settle/decide.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/clock.h"
+#include "harness/core/memtext.h"
+#include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/plan/config.h"
 #include "harness/report/claims/claims.h"
@@ -167,22 +168,25 @@ static void put_pair(FILE *f, const struct decide *d, const char *a, const char 
 
 static enum kvr_status write_ledger(const struct decide *d)
 {
-    FILE *f;
-    bool bad;
+    enum kvr_status st;
+    char *text;
+    size_t n;
+    FILE *to;
 
     KVR_TRY(kvr_mkdirs(d->sum->run.out_dir));
-    f = fopen(d->sum->ledger, "w");
-    if (!f)
-        return kvr_fail(KVR_EIO, "decide: cannot write %s: %s", d->sum->ledger, strerror(errno));
-    put(f, "sources: {sweep: ", d->question, "}\n");
-    put(f, "settle: {model: ", d->model, "}\nclaims:\n");
-    for (int i = 0; i < d->n_methods; i++)
-        for (int k = i + 1; k < d->n_methods; k++)
-            put_pair(f, d, d->method[i].label, d->method[k].label);
-    bad = ferror(f) != 0;
-    return fclose(f) == 0 && !bad
-               ? KVR_OK
-               : kvr_fail(KVR_EIO, "decide: cannot write %s: %s", d->sum->ledger, strerror(errno));
+    to = kvr_text_open(&text, &n);
+    if (to) {
+        put(to, "sources: {sweep: ", d->question, "}\n");
+        put(to, "settle: {model: ", d->model, "}\nclaims:\n");
+        for (int i = 0; i < d->n_methods; i++)
+            for (int k = i + 1; k < d->n_methods; k++)
+                put_pair(to, d, d->method[i].label, d->method[k].label);
+    }
+    if (!kvr_text_close(to, &text))
+        return kvr_fail(KVR_ENOMEM, "decide: out of memory");
+    st = kvr_out_save(d->sum->ledger, text, n);
+    free(text);
+    return st;
 }
 
 /* --- number of prompts of the next interim analysis ------------------------------------- */

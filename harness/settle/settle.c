@@ -1,14 +1,15 @@
 /* settle.c - see settle.h. */
 #include "harness/settle/settle.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/clock.h"
+#include "harness/core/memtext.h"
 #include "harness/core/opts.h"
+#include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/plan/find.h"
 #include "harness/plan/suite.h"
@@ -436,21 +437,23 @@ static void put_sweep(FILE *f, const struct settle *s, const struct round *r)
 
 static enum kvr_status write_sweep(const struct settle *s, const struct round *r, char **path)
 {
-    FILE *f;
-    bool bad;
+    enum kvr_status st;
+    char *text;
+    size_t n;
+    FILE *to;
 
     *path = kvr_path_join(s->o->out, "settle.yaml");
     if (!*path)
         return kvr_fail(KVR_ENOMEM, "settle: out of memory");
     KVR_TRY(kvr_mkdirs(s->o->out));
-    f = fopen(*path, "w");
-    if (!f)
-        return kvr_fail(KVR_EIO, "settle: cannot write %s: %s", *path, strerror(errno));
-    put_sweep(f, s, r);
-    bad = ferror(f) != 0;
-    if (fclose(f) != 0 || bad)
-        return kvr_fail(KVR_EIO, "settle: cannot write %s: %s", *path, strerror(errno));
-    return KVR_OK;
+    to = kvr_text_open(&text, &n);
+    if (to)
+        put_sweep(to, s, r);
+    if (!kvr_text_close(to, &text))
+        return kvr_fail(KVR_ENOMEM, "settle: out of memory");
+    st = kvr_out_save(*path, text, n);
+    free(text);
+    return st;
 }
 
 /* --- rounds ----------------------------------------------------------------------------- */
