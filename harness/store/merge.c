@@ -268,19 +268,6 @@ static enum kvr_status copy_file(const char *from, const char *to)
     return st;
 }
 
-static void remove_with_journals(const char *path)
-{
-    static const char *const ends[] = { "", "-wal", "-shm", "-journal" };
-
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        char *name = sqlite3_mprintf("%s%s", path, ends[i]);
-
-        if (name)
-            remove(name);
-        sqlite3_free(name);
-    }
-}
-
 /* Merges a temporary copy of the shard, if the shard has an earlier schema version or cannot be
  * attached in place. The shard itself is unchanged. */
 static enum kvr_status merge_copy(struct kvr_store *s, const char *shard, struct kvr_merge *out)
@@ -301,7 +288,7 @@ static enum kvr_status merge_copy(struct kvr_store *s, const char *shard, struct
         st = merge_attached(s, shard, out);
     sqlite3_exec(s->db, "DETACH shard", NULL, NULL, NULL);
     if (path)
-        remove_with_journals(path);
+        kvr_store_remove(path);
     sqlite3_free(path);
     return st;
 }

@@ -297,6 +297,19 @@ const char *kvr_store_copy_of(const struct kvr_store *s)
     return s->copy;
 }
 
+void kvr_store_remove(const char *path)
+{
+    static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        char *file = sqlite3_mprintf("%s%s", path, suffixes[i]);
+
+        if (file)
+            unlink(file);
+        sqlite3_free(file);
+    }
+}
+
 void kvr_store_close(struct kvr_store **s)
 {
     if (!*s)

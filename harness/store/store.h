@@ -226,6 +226,9 @@ enum kvr_status kvr_store_open_readonly(struct kvr_store **out, const char *path
  * migrated. */
 const char *kvr_store_copy_of(const struct kvr_store *s);
 void kvr_store_close(struct kvr_store **s);
+/* Deletes the database file and the files that SQLite keeps beside it (-wal, -shm, -journal), if
+ * they exist. The database must be closed. */
+void kvr_store_remove(const char *path);
 
 enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *session);
 

@@ -60,16 +60,8 @@ static enum kvr_status open_folder(struct kvr_submission *s)
 
 void kvr_submission_close(struct kvr_submission *s)
 {
-    static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
-
-    for (size_t i = 0; s->db && i < sizeof suffixes / sizeof *suffixes; i++) {
-        char *path = NULL;
-
-        if (asprintf(&path, "%s%s", s->db, suffixes[i]) >= 0) {
-            unlink(path);
-            free(path);
-        }
-    }
+    if (s->db)
+        kvr_store_remove(s->db);
     if (s->dir)
         rmdir(s->dir);
     free(s->dir);
