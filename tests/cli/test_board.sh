@@ -83,6 +83,17 @@ rm -rf x && mkdir x && tar xf t.kvresult -C x
 exits 0 "fsck accepts the packed database" fsck x/results.db
 check "the packed database has no cell of sweep s" test "$(sql x/results.db "SELECT group_concat(DISTINCT frames) || ' ' || (SELECT count(*) FROM sweep) FROM cell")" = "6 1"
 
+# A package may contain identifiers of any length: the hash in the manifest covers all bytes of every key.
+cp c.db long.db
+changed long.db "UPDATE session SET id = printf('%.5000c', 'i');
+    $(printf "UPDATE %s SET session = (SELECT id FROM session);" cell attempt about drift)"
+check "a session id has 5000 bytes" test "$(sql long.db 'SELECT length(id) FROM session')" = 5000
+exits 0 "submit-result packs a database with a session id of 5000 bytes" submit-result --db long.db -o long.kvresult
+exits 0 "report --board reads this package" report --board four long.kvresult
+mkdir z && tar xf long.kvresult -C z
+check "the hash in the manifest covers the whole session id" test "$(jq -r .checksums.sha256 z/manifest.json)" = \
+    "$(sql z/results.db "SELECT what || ' ' || key || ' ' || sha256 FROM seal ORDER BY what, key" | sha256sum | cut -c 1-64)"
+
 # report --board refuses a package that was modified or truncated.
 refused() { # NAME PATTERN
     exits 2 "$1" report --board three bad.kvresult

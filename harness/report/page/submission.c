@@ -71,11 +71,23 @@ void kvr_submission_close(struct kvr_submission *s)
 
 /* --- the manifest ---------------------------------------------------------------------------- */
 
+/* Hashes one checksum as "what key sha256\n". A key from a package has any length. */
+static enum kvr_status add_checksum(struct kvr_sha256 *h, const struct kvr_table *t, int row)
+{
+    for (int c = 0; c < 3; c++) {
+        const char *text = kvr_table_text(t, row, c);
+
+        KVR_TRY(kvr_sha256_add(h, text, strlen(text)));
+        KVR_TRY(kvr_sha256_add(h, c < 2 ? " " : "\n", 1));
+    }
+    return KVR_OK;
+}
+
 /* Makes the manifest's JSON object for the database. It contains the numbers of cells, sessions and
  * sweeps, and one hash over the checksums of all of them. */
 static enum kvr_status checksums_json(const char *db, json_t **out)
 {
-    char hex[KVR_SHA256_HEX], line[256];
+    char hex[KVR_SHA256_HEX];
     int n_cells = 0, n_sessions = 0, n_sweeps = 0;
     struct kvr_sha256 h;
     struct kvr_table *t;
@@ -85,13 +97,11 @@ static enum kvr_status checksums_json(const char *db, json_t **out)
     st = kvr_sha256_open(&h);
     for (int r = 0; st == KVR_OK && r < t->n_rows; r++) {
         const char *what = kvr_table_text(t, r, 0);
-        const int n = snprintf(line, sizeof line, "%s %s %s\n", what, kvr_table_text(t, r, 1),
-                               kvr_table_text(t, r, 2));
 
         n_cells += !strcmp(what, "cell");
         n_sessions += !strcmp(what, "session");
         n_sweeps += !strcmp(what, "sweep");
-        st = kvr_sha256_add(&h, line, (size_t)n);
+        st = add_checksum(&h, t, r);
     }
     kvr_table_close(&t);
     if (st == KVR_OK)
@@ -281,8 +291,8 @@ static enum kvr_status put_all(const struct pack *p, char *first, const char *pa
 }
 
 /* Finds the requested sweep by name or id. If none is requested, the database must have only one
- * sweep. */
-static enum kvr_status find_sweep(const char *db, const char *want, char id[64], char name[128],
+ * sweep. The caller frees *id, which is NULL after an error. */
+static enum kvr_status find_sweep(const char *db, const char *want, char **id, char name[128],
                                   int *n_sweeps)
 {
     char known[512] = "";
@@ -290,6 +300,7 @@ static enum kvr_status find_sweep(const char *db, const char *want, char id[64],
     struct kvr_table *t;
     enum kvr_status st = KVR_OK;
 
+    *id = NULL;
     KVR_TRY(kvr_table_query(&t, db, sweeps, NULL));
     for (int r = 0; r < t->n_rows; r++) {
         const char *is = kvr_table_text(t, r, 0), *called = kvr_table_text(t, r, 1);
@@ -311,7 +322,8 @@ static enum kvr_status find_sweep(const char *db, const char *want, char id[64],
         st = kvr_fail(KVR_EINVAL, "submission: %s: %d sweeps %s; choose one with --sweep: %s", db,
                       n, want ? "match --sweep" : "are in the database", known);
     else {
-        snprintf(id, 64, "%s", kvr_table_text(t, found, 0));
+        *id = strdup(kvr_table_text(t, found, 0));
+        st = *id ? KVR_OK : no_memory();
         snprintf(name, 128, "%s", kvr_table_text(t, found, 1));
     }
     kvr_table_close(&t);
@@ -353,13 +365,13 @@ enum kvr_status kvr_submission_write(const char *db, const char *sweep, const ch
 {
     struct pack *p = calloc(1, sizeof *p);
     struct kvr_submission work = { 0 };
-    char id[64], *first = NULL;
+    char *id = NULL, *first = NULL;
     int n_sweeps;
     enum kvr_status st = p ? kvr_store_must_be_whole(db) : no_memory();
 
     *out = (struct kvr_submission_result){ 0 };
     if (st == KVR_OK)
-        st = find_sweep(db, sweep, id, out->sweep, &n_sweeps);
+        st = find_sweep(db, sweep, &id, out->sweep, &n_sweeps);
     if (st == KVR_OK)
         st = open_folder(&work);
     if (st == KVR_OK)
@@ -381,6 +393,7 @@ enum kvr_status kvr_submission_write(const char *db, const char *sweep, const ch
     for (int i = 0; p && i < p->n; i++)
         free(p->member[i].text);
     free(p);
+    free(id);
     free(first);
     kvr_submission_close(&work);
     return st;
