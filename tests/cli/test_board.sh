@@ -114,6 +114,13 @@ jq --arg h "$(sha256sum x/results.db | cut -c 1-64)" --argjson n "$(stat -c %s x
 refused "a changed metric with a matching hash in the manifest" 'checksum'
 cp t.kvresult bad.kvresult && (mkdir -p y && echo more >y/more && cd y && tar --format=ustar -rf ../bad.kvresult more)
 refused "an unlisted member in a package" 'members that its manifest does not list'
+# A header of the older tar format (v7) has no magic "ustar".
+(head -c -1024 t.kvresult && cd y && mv more MORE && tar --format=v7 --numeric-owner -cf - MORE) >bad.kvresult
+refused "an unlisted member in the older tar format" 'members that its manifest does not list'
+(cat t.kvresult && printf X) >bad.kvresult
+refused "a byte after the end of the archive" 'members that its manifest does not list'
+head -c -512 t.kvresult >bad.kvresult
+refused "a package without the last block" 'ends with 512 bytes of zeros, need at least 1024'
 jq '.kind = "other"' m0 >x/manifest.json && repack
 refused "a package of an unknown kind" "the key 'kind' must be kvreel-result"
 check "refused packages write no board" test ! -e three/index.html

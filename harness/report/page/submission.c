@@ -559,18 +559,39 @@ static enum kvr_status compare_checksums(const char *path, const json_t *doc, co
     return st == KVR_OK ? st : kvr_fail_prefix(st, "%s", kvr_path_base(path));
 }
 
+/* Checks that only zero bytes follow the last listed member. tar ends an archive with two blocks of
+ * zeros or more. */
+static enum kvr_status check_end(FILE *f, const char *path)
+{
+    static const char zeros[BLOCK];
+    char rest[BLOCK];
+    int64_t bytes = 0;
+    size_t n;
+
+    while ((n = fread(rest, 1, BLOCK, f)) > 0) {
+        if (memcmp(rest, zeros, n) != 0)
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: the package has members that its manifest does not list", path);
+        bytes += (int64_t)n;
+    }
+    if (ferror(f))
+        return kvr_fail(KVR_EIO, "%s: cannot be read: %s", path, strerror(errno));
+    return bytes >= 2 * BLOCK ? KVR_OK
+                              : kvr_fail(KVR_EFORMAT,
+                                         "%s: the package ends with %" PRId64
+                                         " bytes of zeros, need at least %d: it is truncated",
+                                         path, bytes, 2 * BLOCK);
+}
+
 static enum kvr_status read_all(FILE *f, const char *path, const json_t *doc,
                                 const struct kvr_submission *s)
 {
     json_t *files;
-    char rest[BLOCK];
 
     KVR_TRY(kvr_json_array(doc, path, "files", &files));
     for (size_t i = 0; i < json_array_size(files); i++)
         KVR_TRY(check_member(f, path, json_array_get(files, i), s));
-    if (fread(rest, 1, BLOCK, f) != BLOCK || memchr(rest, 'u', BLOCK))
-        return kvr_fail(KVR_EFORMAT, "%s: the package has members that its manifest does not list",
-                        path);
+    KVR_TRY(check_end(f, path));
     if (!kvr_path_exists(s->db))
         return kvr_fail(KVR_EFORMAT, "%s: the package has no results.db", path);
     return compare_checksums(path, doc, s->db);
