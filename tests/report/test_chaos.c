@@ -313,6 +313,22 @@ START_TEST(unstable_prompts_are_named)
 }
 END_TEST
 
+/* The note has room for every value that a REAL column can hold: 1e300 has 301 digits. */
+START_TEST(huge_values_fit_into_the_note)
+{
+    struct kvr_table *t;
+    bool said = false;
+
+    draw_values(4, 1.0);
+    exec("UPDATE metric SET value = 1e300 WHERE name = 'psnr' AND cell LIKE '0-%-%-1'");
+    ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
+    said = strstr(t->note, " dB to BF16 without perturbation; methods that are closer to BF16 ") &&
+           strlen(strstr(t->note, " have a PSNR of ")) > 300;
+    ck_assert_msg(said, "%s", t->note);
+    kvr_table_close(&t);
+}
+END_TEST
+
 static double of_window(const struct kvr_table *t, const char *window, const char *method,
                         const char *column)
 {
@@ -634,6 +650,7 @@ int main(void)
     tcase_add_test(tc, without_reruns);
     tcase_add_test(tc, fronts_use_the_margin);
     tcase_add_test(tc, unstable_prompts_are_named);
+    tcase_add_test(tc, huge_values_fit_into_the_note);
     tcase_add_test(tc, windows);
     tcase_add_test(tc, errors_grow);
     tcase_add_test(tc, figures_shade_the_floor);

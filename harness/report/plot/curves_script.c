@@ -44,9 +44,9 @@ static void describe(const struct kvr_curves_figure *f, char *out, size_t n)
         }
     }
     if (lo < hi)
-        at += (size_t)snprintf(out + at, n - at, "; n = %.0f to %.0f", lo, hi);
+        at += (size_t)snprintf(out + at, n - at, "; n = %.9g to %.9g", lo, hi);
     else if (lo == hi)
-        at += (size_t)snprintf(out + at, n - at, "; n = %.0f", hi);
+        at += (size_t)snprintf(out + at, n - at, "; n = %.9g", hi);
     if (named < f->n && f->spec->kind == KVR_CURVES_STACK)
         snprintf(out + at, n - at, "; %d of %d methods", named, f->n);
     else if (named < f->n && f->spec->kind != KVR_CURVES_HEAT)

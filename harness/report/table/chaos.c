@@ -3,7 +3,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
+
+#include "harness/core/memtext.h"
 
 static double number(const struct kvr_table *t, int column)
 {
@@ -25,22 +27,29 @@ enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *m
 
 static enum kvr_status note_floor(struct kvr_table *to, const struct kvr_table *f)
 {
-    char text[320];
+    const bool psnr = isfinite(number(f, 3)), ssim = isfinite(number(f, 4));
+    char *text = NULL;
     size_t n;
+    FILE *out = kvr_text_open(&text, &n); /* "%.1f" of a stored value has up to 311 characters */
+    enum kvr_status st;
 
-    n = (size_t)snprintf(text, sizeof text,
-                         "chaos floor: BF16's reruns with noise perturbed by 2^-%.0f (%.0f reruns "
-                         "of %.0f prompts) have",
-                         number(f, 0), number(f, 1), number(f, 2));
-    if (isfinite(number(f, 3)))
-        n += (size_t)snprintf(text + n, sizeof text - n, " a PSNR of %.1f dB", number(f, 3));
-    if (isfinite(number(f, 4)))
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s an SSIM of %.5f",
-                              isfinite(number(f, 3)) ? " and" : "", number(f, 4));
-    snprintf(text + n, sizeof text - n,
-             " to BF16 without perturbation; methods that are closer to BF16 cannot be "
-             "distinguished from it");
-    return kvr_table_note(to, text);
+    if (out) {
+        fprintf(out,
+                "chaos floor: BF16's reruns with noise perturbed by 2^-%.0f (%.0f reruns of %.0f "
+                "prompts) have",
+                number(f, 0), number(f, 1), number(f, 2));
+        if (psnr)
+            fprintf(out, " a PSNR of %.1f dB", number(f, 3));
+        if (ssim)
+            fprintf(out, "%s an SSIM of %.5f", psnr ? " and" : "", number(f, 4));
+        fputs(" to BF16 without perturbation; methods that are closer to BF16 cannot be "
+              "distinguished from it",
+              out);
+    }
+    st = kvr_text_close(out, &text) ? kvr_table_note(to, text)
+                                    : kvr_fail(KVR_ENOMEM, "report: out of memory");
+    free(text);
+    return st;
 }
 
 enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path)
