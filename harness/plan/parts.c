@@ -6,12 +6,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "harness/core/json.h"
 #include "harness/core/sha256.h"
 #include "methods/kernels/calibration.h"
 #include "methods/kernels/head_map.h"
 #include "methods/kernels/salience_head.h"
 #include "methods/plugin.h"
 #include "methods/policy.h"
+
+enum { MAX_SETTINGS = 64 };
 
 /* Adds an axis to the JSON object ctx. A renamed codec stage is written under its original name, so
  * that the keys of existing cells do not change. */
@@ -101,4 +104,24 @@ json_t *kvr_plugins_json(const struct kvr_scheme *p)
         if (kvr_plugin_used(l->plugin, p))
             json_object_set_new(o, l->plugin->name, json_string(l->sha256));
     return o;
+}
+
+enum kvr_status kvr_parts_open_scheme(struct kvr_scheme **out, const json_t *spec,
+                                      const char *where)
+{
+    struct kvr_setting set[MAX_SETTINGS];
+    json_t *options, *value;
+    const char *plan, *key;
+    int n = 0;
+
+    KVR_TRY(kvr_json_string(spec, where, "plan", &plan));
+    KVR_TRY(kvr_json_object(spec, where, "options", &options));
+    json_object_foreach(options, key, value)
+    {
+        if (n == MAX_SETTINGS || !json_is_string(value))
+            return kvr_fail(KVR_EFORMAT, "%s: option %s: need a string; at most %d options allowed",
+                            where, key, MAX_SETTINGS);
+        set[n++] = (struct kvr_setting){ .name = key, .value = json_string_value(value) };
+    }
+    return kvr_scheme_open(out, plan, set, n);
 }

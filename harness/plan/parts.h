@@ -1,4 +1,4 @@
-/* parts.h - writes a method's components and options as JSON, which is part of a cell's key. */
+/* parts.h - a method's components and options as JSON, which is part of a cell's spec and key. */
 #ifndef KVR_PLAN_PARTS_H
 #define KVR_PLAN_PARTS_H
 
@@ -17,5 +17,12 @@ json_t *kvr_parts_json(const struct kvr_scheme *p);
  * changed plug-in therefore changes the keys of the cells that use it. The object is empty for
  * methods without plug-ins. Returns NULL if out of memory. The caller owns the object. */
 json_t *kvr_plugins_json(const struct kvr_scheme *p);
+
+/* Opens the method of a cell's spec: the key "plan" names the method, and "options" is an object
+ * whose values are strings. KVR_EFORMAT: a key is missing, an option is not a string, or the spec
+ * has more than 64 options; the message starts with `where`. Other errors are those of
+ * kvr_scheme_open(). */
+enum kvr_status kvr_parts_open_scheme(struct kvr_scheme **out, const json_t *spec,
+                                      const char *where);
 
 #endif

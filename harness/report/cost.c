@@ -10,6 +10,7 @@
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/geometry.h"
+#include "harness/plan/parts.h"
 #include "harness/report/cost_columns.h"
 #include "harness/report/table/published.h"
 #include "harness/report/ratios.h"
@@ -119,18 +120,6 @@ static bool as_published(const char *label, const char *name)
 
 /* --- prediction -------------------------------------------------------------------------- */
 
-static enum kvr_status open_plan(const json_t *spec, struct kvr_scheme **scheme)
-{
-    const char *name = json_string_value(json_object_get(spec, "plan")), *key;
-    json_t *options = json_object_get(spec, "options"), *value;
-    struct kvr_setting set[64];
-    int n = 0;
-
-    json_object_foreach(options, key, value) if (n < 64) set[n++] =
-        (struct kvr_setting){ .name = key, .value = json_string_value(value) };
-    return kvr_scheme_open(scheme, name ? name : "", set, n);
-}
-
 static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *out)
 {
     const char *name = json_string_value(json_object_get(json_object_get(spec, "model"), "name"));
@@ -146,6 +135,9 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
         return kvr_fail(
             KVR_EUNSUPPORTED,
             "cost: memory of cells with `evict: true` cannot be predicted; set evict: false");
+    if (!kvr_setting_in_range(KVR_SET_frames, set.frames))
+        return kvr_fail(KVR_EFORMAT, "cost: the cell has %d latent frames, need 1 or more",
+                        set.frames);
     run.latent_frames = set.frames;
     kvr_path_find(set.path, &run.path);
     kvr_attend_find(set.attend, &run.attend);
@@ -153,7 +145,7 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
     KVR_TRY(kvr_compute_parse(set.compute, &compute));
     KVR_TRY(kvr_geometry_find_part(name ? name : "", set.model_layers, &geo));
     kvr_geometry_compute(&geo, run.backend, compute);
-    KVR_TRY(open_plan(spec, &scheme));
+    KVR_TRY(kvr_parts_open_scheme(&scheme, spec, "cost"));
     st = kvr_predict(scheme, &geo, &run, out);
     kvr_scheme_close(&scheme);
     return st;

@@ -66,7 +66,7 @@
 #include "harness/workload/workload.h"
 #include "methods/plugin.h"
 
-enum { MAX_SETTINGS = 64, LIFE_STACK = 256 * 1024 };
+enum { LIFE_STACK = 256 * 1024 };
 
 static const char where[] = KVR_WORKER_REQUEST;
 
@@ -107,25 +107,6 @@ static enum kvr_status read_request(struct kvr_worker_job *j)
 static bool is_probe(const struct kvr_worker_job *j)
 {
     return strcmp(j->set.kind, "probe") == 0;
-}
-
-static enum kvr_status open_scheme(const struct kvr_worker_job *j, struct kvr_scheme **scheme)
-{
-    struct kvr_setting s[MAX_SETTINGS];
-    json_t *options, *value;
-    const char *key;
-    int n = 0;
-
-    KVR_TRY(kvr_json_object(j->spec, where, "options", &options));
-    json_object_foreach(options, key, value)
-    {
-        if (n == MAX_SETTINGS || !json_is_string(value))
-            return kvr_fail(KVR_EINVAL, "%s: option %s: need a string; at most %d options allowed",
-                            where, key, MAX_SETTINGS);
-        s[n].name = key;
-        s[n++].value = json_string_value(value);
-    }
-    return kvr_scheme_open(scheme, j->scheme, s, n);
 }
 
 /* Checks that the files a method reads (layer budgets, head maps, levels) have the hashes in the
@@ -763,7 +744,7 @@ static enum kvr_status run_cell(struct kvr_worker_job *j)
     if (st == KVR_OK && !trace)
         st = open_model(j, dev, &use, &model);
     if (st == KVR_OK)
-        st = open_scheme(j, &scheme);
+        st = kvr_parts_open_scheme(&scheme, j->spec, where);
     if (st == KVR_OK)
         st = check_files(j, scheme);
     if (st == KVR_OK)

@@ -62,6 +62,11 @@ long long kvr_setting_number(const struct kvr_settings *s, enum kvr_setting_id i
     return 0;
 }
 
+bool kvr_setting_in_range(enum kvr_setting_id id, long long number)
+{
+    return number >= kvr_setting_rows[id].lo && number <= kvr_setting_rows[id].hi;
+}
+
 void kvr_setting_put(struct kvr_settings *s, enum kvr_setting_id id, long long number,
                      const char *word)
 {

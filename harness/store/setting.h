@@ -70,6 +70,9 @@ extern const struct kvr_setting_row kvr_setting_rows[KVR_N_SETTINGS];
 
 /* Returns the value of an INT, LONG or FLAG setting as a number, and 0 for a WORD setting. */
 long long kvr_setting_number(const struct kvr_settings *s, enum kvr_setting_id id);
+/* Returns whether a number is in the range of an INT or LONG setting. kvr_settings_read_json() does
+ * not check ranges, so a database can contain any value. */
+bool kvr_setting_in_range(enum kvr_setting_id id, long long number);
 /* Sets a WORD setting to `word`, or any other setting to `number`. */
 void kvr_setting_put(struct kvr_settings *s, enum kvr_setting_id id, long long number,
                      const char *word);
