@@ -22,9 +22,9 @@ struct cell {
     char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video,
         *video_sha256;
     char *truth, *truth_sha256, *prompt, *spec;
-    bool other_build;    /* another build computed the baseline */
-    int n_latent, given; /* given: latent frames taken from ground truth */
-    char *has;           /* the cell's metrics, each name between newlines: "\nNAME\nNAME\n" */
+    bool other_build;        /* another build computed the baseline */
+    int64_t n_latent, given; /* given: latent frames taken from ground truth; unchecked */
+    char *has;               /* the cell's metrics, each name between newlines: "\nNAME\nNAME\n" */
 };
 
 struct work {
@@ -33,10 +33,15 @@ struct work {
     struct kvr_store *store;
     struct cell *cell;
     int n_cells, capacity;
-    bool no_memory;
-    struct kvr_video ref; /* frames of the last baseline that was read */
+    bool no_memory, damaged; /* damaged: a cell lacks its key, label, model or spec */
+    struct kvr_video ref;    /* frames of the last baseline that was read */
     char *ref_path;
 };
+
+static enum kvr_status no_memory(void)
+{
+    return kvr_fail(KVR_ENOMEM, "score: out of memory");
+}
 
 /* --- finished cells ---------------------------------------------------------------------- */
 
@@ -67,7 +72,7 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
     struct cell *c;
 
     (void)n_columns, (void)names;
-    if (!row || !is_asked_for(w->o, row[0].text))
+    if (!row || (row[0].type == KVR_VALUE_TEXT && !is_asked_for(w->o, row[0].text)))
         return 0;
     if (w->n_cells == w->capacity) {
         int capacity = w->capacity ? 2 * w->capacity : 64;
@@ -84,7 +89,7 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
     *c = (struct cell){ .key = copy(w, &row[0]),
                         .label = copy(w, &row[1]),
                         .model = copy(w, &row[2]),
-                        .n_latent = (int)row[3].i,
+                        .n_latent = row[3].i,
                         .frames = copy(w, &row[4]),
                         .sha256 = copy(w, &row[5]),
                         .reference = copy(w, &row[6]),
@@ -93,13 +98,13 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
                         .has = copy(w, &row[9]),
                         .truth = copy(w, &row[10]),
                         .truth_sha256 = copy(w, &row[11]),
-                        .given = (int)row[12].i,
+                        .given = row[12].i,
                         .other_build = row[13].i != 0,
                         .video_sha256 = copy(w, &row[14]),
                         .prompt = copy(w, &row[15]),
                         .spec = copy(w, &row[16]) };
-    w->no_memory = w->no_memory || !c->key || !c->label || !c->model || !c->spec;
-    return w->no_memory;
+    w->damaged = !c->key || !c->label || !c->model || !c->spec;
+    return w->no_memory || w->damaged;
 }
 
 static enum kvr_status read_cells(struct work *w)
@@ -120,7 +125,13 @@ static enum kvr_status read_cells(struct work *w)
         "WHERE c.outcome = 'OK' ORDER BY c.baseline, c.key";
 
     KVR_TRY(kvr_store_query(w->o->db_path, sql, read_cell, w));
-    return w->no_memory ? kvr_fail(KVR_ENOMEM, "score: out of memory") : KVR_OK;
+    if (w->no_memory)
+        return no_memory();
+    return w->damaged ? kvr_fail(KVR_EFORMAT,
+                                 "%s: a finished cell has no key, method, model or spec; `kvreel "
+                                 "fsck` checks databases",
+                                 w->o->db_path)
+                      : KVR_OK;
 }
 
 static bool has_metric(const struct cell *c, const char *name)
@@ -135,30 +146,30 @@ static bool has_metric(const struct cell *c, const char *name)
 static enum kvr_status still_wanted(const struct work *w, const struct cell *c, json_t **metrics,
                                     json_t **commands)
 {
-    json_t *spec = json_loads(c->spec, 0, NULL);
+    json_t *spec = NULL;
     const json_t *command;
     const char *name;
     json_t *version;
     size_t i;
+    bool lost = false;
 
     *metrics = json_object();
     *commands = json_array();
-    if (!*metrics || !*commands || !spec) {
-        json_decref(spec);
-        return kvr_fail(KVR_ENOMEM, "score: out of memory");
-    }
+    if (!*metrics || !*commands)
+        return no_memory();
+    KVR_TRY(kvr_scored_read_spec(c->spec, &spec));
     json_object_foreach((json_t *)(uintptr_t)w->o->metrics, name, version)
     {
         if (w->o->force || !has_metric(c, name) || !kvr_scored_has_metric(spec, name, version))
-            json_object_set(*metrics, name, version);
+            lost = json_object_set(*metrics, name, version) || lost;
     }
     json_array_foreach(w->o->commands, i, command)
     {
         if (w->o->force || !kvr_scored_has_command(spec, command))
-            json_array_append(*commands, (json_t *)(uintptr_t)command);
+            lost = json_array_append(*commands, (json_t *)(uintptr_t)command) || lost;
     }
     json_decref(spec);
-    return KVR_OK;
+    return lost ? no_memory() : KVR_OK;
 }
 
 /* --- frames ------------------------------------------------------------------------------ */
@@ -191,7 +202,7 @@ static enum kvr_status read_reference(struct work *w, const struct cell *c, cons
     w->ref_path = NULL;
     KVR_TRY(read_frames(path, c->reference_sha256, &w->ref));
     w->ref_path = strdup(path);
-    return w->ref_path ? KVR_OK : kvr_fail(KVR_ENOMEM, "score: out of memory");
+    return w->ref_path ? KVR_OK : no_memory();
 }
 
 /* Finds the model's folder and reads its config. If the folder or the config is missing, *config
@@ -237,28 +248,42 @@ struct places {
     char *frames, *reference, *video, *truth;
 };
 
+/* Sets *stride to the number of video frames per latent frame, rounded up. KVR_EFORMAT: the stored
+ * video cannot have this cell's numbers of latent and given frames. */
+static enum kvr_status check_frames(const struct cell *c, int n, int *stride)
+{
+    *stride = c->n_latent >= 1 && c->n_latent <= n ? (int)((n + c->n_latent - 1) / c->n_latent) : 0;
+    if (*stride && c->given >= 0 && c->given < c->n_latent && c->given * *stride < n)
+        return KVR_OK;
+    return kvr_fail(KVR_EFORMAT,
+                    "the stored video has %d frames, but the cell's spec has %lld latent frames, "
+                    "%lld of them given; need 1..%d, and fewer given ones",
+                    n, (long long)c->n_latent, (long long)c->given, n);
+}
+
 static enum kvr_status score_videos(const struct cell *c, const struct places *at,
                                     const struct kvr_score_input *shared, json_t **list)
 {
-    const int n = shared->test->n, stride = (n + c->n_latent - 1) / c->n_latent;
+    const int n = shared->test->n, n_latent = (int)c->n_latent;
     /* a copy, because in.prompt is set to a local variable */
     struct kvr_score_input in = *shared;
     struct kvr_model_config config;
     struct kvr_prompt_words words = { 0 };
     char dir[1024];
     enum kvr_status st = KVR_OK;
-    int chunk;
+    int chunk, stride;
 
+    KVR_TRY(check_frames(c, n, &stride));
     KVR_TRY(look_up(c->model, dir, sizeof dir, &config));
     chunk = config.frames_per_chunk;
     if (chunk && c->prompt)
-        st = kvr_prompt_words_open(&words, dir, &config, c->prompt, c->n_latent / chunk);
+        st = kvr_prompt_words_open(&words, dir, &config, c->prompt, n_latent / chunk);
     in.prompt = words.prompt.n_chunks ? &words.prompt : NULL;
 
-    in.given = c->given * stride;
+    in.given = (int)c->given * stride;
     in.chunk = chunk * stride;
-    in.lead = c->n_latent * stride - n;
-    in.prefix_step = kvr_score_prefix_step(n, c->n_latent, chunk ? chunk : 1);
+    in.lead = n_latent * stride - n;
+    in.prefix_step = kvr_score_prefix_step(n, n_latent, chunk ? chunk : 1);
     in.video = at->video;
     in.frames = at->frames;
     in.reference = at->reference;
@@ -307,7 +332,7 @@ static enum kvr_status path_of(const struct work *w, const char *name, char **ou
 {
     *out = name ? kvr_path_join(w->o->out_dir, name) : NULL;
     if (name && !*out)
-        return kvr_fail(KVR_ENOMEM, "score: out of memory");
+        return no_memory();
     if (*out && kvr_path_exists(*out) && !kvr_path_is_below(w->o->out_dir, *out))
         return kvr_fail(KVR_EFORMAT, "%s: the file is outside the out folder %s", *out,
                         w->o->out_dir);
@@ -343,8 +368,8 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     return st;
 }
 
-/* Computes the missing metrics of one cell. A missing, unreadable or invalid file only skips this
- * cell; any other error, such as lack of memory, ends the command. */
+/* Computes the missing metrics of one cell. A missing, unreadable or invalid file or an invalid spec
+ * only skips this cell; any other error, such as lack of memory, ends the command. */
 static enum kvr_status rescore_cell(struct work *w, const struct cell *c)
 {
     json_t *metrics, *commands;
@@ -355,12 +380,12 @@ static enum kvr_status rescore_cell(struct work *w, const struct cell *c)
     } else if (st == KVR_OK) {
         st = score_cell(w, c, metrics, commands);
         w->out->scored += st == KVR_OK;
-        if (st == KVR_ENOTFOUND || st == KVR_EFORMAT || st == KVR_EIO || st == KVR_EINVAL) {
-            w->out->failed++;
-            if (w->o->progress)
-                fprintf(w->o->progress, "kvreel: score: %s: %s\n", c->label, kvr_error());
-            st = KVR_OK;
-        }
+    }
+    if (st == KVR_ENOTFOUND || st == KVR_EFORMAT || st == KVR_EIO || st == KVR_EINVAL) {
+        w->out->failed++;
+        if (w->o->progress)
+            fprintf(w->o->progress, "kvreel: score: %s: %s\n", c->label, kvr_error());
+        st = KVR_OK;
     }
     json_decref(metrics);
     json_decref(commands);

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "harness/core/json.h"
 #include "harness/plan/sweep.h"
 
 static enum kvr_status no_memory(void)
@@ -11,15 +12,29 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "score: out of memory");
 }
 
-static enum kvr_status read_spec(const char *text, json_t **out)
+static bool is_absent_or(const json_t *value, json_type type)
 {
-    *out = json_loads(text, 0, NULL);
-    if (json_is_object(*out))
-        return KVR_OK;
-    json_decref(*out);
+    return !value || json_typeof(value) == type;
+}
+
+enum kvr_status kvr_scored_read_spec(const char *text, json_t **out)
+{
+    const unsigned long losses = kvr_json_losses();
+    json_t *j = json_loads(text, 0, NULL);
+
     *out = NULL;
-    return kvr_fail(KVR_EFORMAT, "score: column spec of a cell in the database is not a JSON "
-                                 "object; `kvreel fsck` checks databases");
+    if (kvr_json_losses() == losses && json_is_object(j) &&
+        is_absent_or(json_object_get(j, "metrics"), JSON_OBJECT) &&
+        is_absent_or(json_object_get(j, "commands"), JSON_ARRAY)) {
+        *out = j;
+        return KVR_OK;
+    }
+    json_decref(j);
+    if (kvr_json_losses() != losses)
+        return no_memory();
+    return kvr_fail(KVR_EFORMAT,
+                    "score: column spec of a cell in the database is not a JSON object with an "
+                    "object 'metrics' and a list 'commands'; `kvreel fsck` checks databases");
 }
 
 bool kvr_scored_has_metric(const json_t *spec, const char *name, const json_t *version)
@@ -57,10 +72,10 @@ static bool lacks_any(const json_t *has, const json_t *wanted)
 enum kvr_status kvr_scored_lacks(const char *spec, const char *wanted_spec, bool *lacks)
 {
     json_t *has, *wanted = NULL;
-    enum kvr_status st = read_spec(spec, &has);
+    enum kvr_status st = kvr_scored_read_spec(spec, &has);
 
     if (st == KVR_OK)
-        st = read_spec(wanted_spec, &wanted);
+        st = kvr_scored_read_spec(wanted_spec, &wanted);
     *lacks = st == KVR_OK && lacks_any(has, wanted);
     json_decref(has);
     json_decref(wanted);
@@ -104,7 +119,7 @@ enum kvr_status kvr_scored_with(const char *spec, const json_t *metrics, const j
 {
     json_t *j;
 
-    KVR_TRY(read_spec(spec, &j));
+    KVR_TRY(kvr_scored_read_spec(spec, &j));
     *out = add_all(j, metrics, commands) ? kvr_spec_text(j) : NULL;
     json_decref(j);
     return *out ? KVR_OK : no_memory();
@@ -115,7 +130,7 @@ enum kvr_status kvr_scored_with_all(const char *spec, const char *other, char **
     enum kvr_status st;
     json_t *j;
 
-    KVR_TRY(read_spec(other, &j));
+    KVR_TRY(kvr_scored_read_spec(other, &j));
     st = kvr_scored_with(spec, json_object_get(j, "metrics"), json_object_get(j, "commands"), out);
     json_decref(j);
     return st;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A database of unknown origin: no value in a cell's spec ends `report`. Only the cells with such a value lack a
-# prediction.
+# A database of unknown origin: no value in a cell's spec ends `report` or `score`. Only the cells with such a value
+# lack a prediction or a score.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
 shared_sweep "$work/tiny.yaml" "$work/t.db" "$work/o"
@@ -18,4 +18,12 @@ for value in "options.bits', 4" "options.bits', json('null')" "options.bits', js
     spec "json_set(spec, '\$.$value)"
     exits 0 "the cost table of a spec with $value" report --db bad.db -t cost --format json
     check "predicts the others' memory" test "$(predicted)" = '["BF16","RTN_INT2"]'
+done
+
+for value in "frames', 0" "frames', -1" "frames', 7" "frames', 4294967302" "truth.given', 6" "truth.given', -1" \
+    "truth.given', 4294967297" "truth.given', 2147483647" "metrics', 4" "commands', 4" "text', char(0)"; do
+    spec "json_set(json_set(spec, '\$.truth', json('{}')), '\$.$value)"
+    exits 3 "score with $value" score sharpness --db bad.db --out o --json
+    json "skips these cells" '.cells == 6 and .scored == 4 and .failed == 2'
+    says "and says why" 'score: (red|green) RTN_INT4: (the stored video has 6 frames, but|score: column spec of a cell)'
 done
