@@ -331,7 +331,7 @@ static enum kvr_status read_config(const struct predict_opts *o, struct kvr_mode
         KVR_TRY(kvr_resources_size(o->size, &height, &width));
     st = kvr_resources_config(o->geometry, height, width, c);
     if (st != KVR_OK)
-        return o->size ? st : KVR_OK;
+        return o->size || st == KVR_ENOMEM ? st : KVR_OK;
     *known = !c->is_lm;
     if (c->is_lm)
         kvr_model_config_free(c);

@@ -48,8 +48,7 @@ static enum kvr_status find_folder(const struct kvr_config *c, const struct kvr_
 
     KVR_TRY(kvr_yaml_string(n, &text));
     st = kvr_find_path(what, text, c->path, dir, sizeof dir);
-    if (st != KVR_OK)
-        return kvr_yaml_fail(n, "%s", kvr_error());
+    KVR_TRY(kvr_yaml_fail_from(n, st));
     len = strlen(dir);
     while (len > 1 && dir[len - 1] == '/')
         dir[--len] = 0;
@@ -91,8 +90,7 @@ static enum kvr_status read_trace(struct kvr_config *c, const struct kvr_yaml_no
 
     KVR_TRY(find_folder(c, n, &kvr_find_trace, m));
     st = kvr_trace_open(&m->trace, m->dir);
-    if (st != KVR_OK)
-        return st == KVR_ENOMEM ? st : kvr_yaml_fail(n, "%s", kvr_error());
+    KVR_TRY(kvr_yaml_fail_from(n, st));
     base = kvr_path_base(m->dir);
     dot = strstr(base, ".kvtrace");
     snprintf(m->id, sizeof m->id, "%.*s", (int)(dot && dot > base ? dot - base : 95), base);
@@ -231,8 +229,7 @@ static enum kvr_status read_plugins(struct kvr_config *c, const struct kvr_yaml_
 enum kvr_status kvr_config_load_plugins(const struct kvr_config *c)
 {
     for (int i = 0; i < c->n_plugins; i++)
-        if (kvr_plugin_load(c->plugin[i].path) != KVR_OK)
-            return kvr_yaml_fail(c->plugin[i].at, "%s", kvr_error());
+        KVR_TRY(kvr_yaml_fail_from(c->plugin[i].at, kvr_plugin_load(c->plugin[i].path)));
     return KVR_OK;
 }
 
@@ -326,8 +323,7 @@ static enum kvr_status read_list(const struct kvr_config *c, const struct kvr_ya
     if (pick && pick->kind == KVR_YAML_SCALAR)
         KVR_TRY(kvr_yaml_int(pick, 1, 10000, &count));
     list.n = (int)count;
-    if (kvr_suite_read_lines(&s->suite, &list, &s->absent) != KVR_OK)
-        return kvr_yaml_fail(file, "%s", kvr_error());
+    KVR_TRY(kvr_yaml_fail_from(file, kvr_suite_read_lines(&s->suite, &list, &s->absent)));
     s->list = list.path;
     s->name = s->suite.name;
     return pick_prompts(s, pick);
@@ -359,8 +355,7 @@ static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_y
     }
     KVR_TRY(kvr_yaml_string(name_at, &name));
     st = kvr_find_path(&kvr_find_suite, name, c->path, path, sizeof path);
-    if (st != KVR_OK)
-        return kvr_yaml_fail(name_at, "%s", kvr_error());
+    KVR_TRY(kvr_yaml_fail_from(name_at, st));
     KVR_TRY(kvr_suite_read(&s->suite, path));
     s->name = s->suite.name;
     s->frames = s->suite.frames;

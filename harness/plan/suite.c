@@ -78,8 +78,7 @@ static enum kvr_status look_at(struct kvr_prompt_truth *t)
     struct kvr_truth frames;
     enum kvr_status st = kvr_truth_open(&frames, t->path, t->tensor);
 
-    if (st != KVR_OK)
-        return st == KVR_ENOMEM ? st : kvr_yaml_fail(t->at, "%s", kvr_error());
+    KVR_TRY(kvr_yaml_fail_from(t->at, st));
     t->n = frames.frames.n;
     t->height = frames.frames.height;
     t->width = frames.frames.width;
@@ -143,8 +142,7 @@ static enum kvr_status read_image(struct kvr_yaml *doc, const struct kvr_yaml_no
     t->at = at;
     KVR_TRY(resolve(doc, at, &t->path));
     st = kvr_image_open(&image, t->path);
-    if (st != KVR_OK)
-        return st == KVR_ENOMEM ? st : kvr_yaml_fail(at, "%s", kvr_error());
+    KVR_TRY(kvr_yaml_fail_from(at, st));
     t->height = image.video.frames.height;
     t->width = image.video.frames.width;
     strcpy(t->sha256, image.sha256);
@@ -171,8 +169,7 @@ static enum kvr_status read_tokens(struct kvr_yaml *doc, const struct kvr_yaml_n
     t->at = at;
     KVR_TRY(read_place(doc, p->id, "tokens", at, &t->path, &t->tensor));
     st = kvr_tokens_open(&ids, t->path, t->tensor);
-    if (st != KVR_OK)
-        return st == KVR_ENOMEM ? st : kvr_yaml_fail(at, "%s", kvr_error());
+    KVR_TRY(kvr_yaml_fail_from(at, st));
     t->n = ids.n;
     strcpy(t->sha256, ids.sha256);
     kvr_tokens_close(&ids);
@@ -195,8 +192,7 @@ static enum kvr_status open_embedding(struct kvr_yaml *doc, const char *id,
     e->at = at;
     KVR_TRY(read_place(doc, id, "embeddings", at, &e->path, &e->tensor));
     st = kvr_embedding_open(&rows, e->path, e->tensor);
-    if (st != KVR_OK)
-        return st == KVR_ENOMEM ? st : kvr_yaml_fail(at, "%s", kvr_error());
+    KVR_TRY(kvr_yaml_fail_from(at, st));
     e->n = rows.n;
     e->dim = rows.dim;
     strcpy(e->sha256, rows.sha256);

@@ -328,8 +328,7 @@ static enum kvr_status apply_rule(struct kvr_sweep *s, const struct kvr_rule *ru
 {
     struct kvr_filter *f;
 
-    if (kvr_filter_open(&f, rule->when) != KVR_OK)
-        return kvr_yaml_fail(rule->at, "%s", kvr_error());
+    KVR_TRY(kvr_yaml_fail_from(rule->at, kvr_filter_open(&f, rule->when)));
     for (int i = 0; i < s->n_cells; i++) {
         struct kvr_cell *c = &s->cell[i];
 

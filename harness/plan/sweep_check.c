@@ -213,11 +213,13 @@ static enum kvr_status check_shots(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
     struct kvr_shot_line shots;
+    enum kvr_status st;
 
     if (c->n_vocabulary)
         return KVR_OK;
-    if (kvr_shot_line_parse(p->prompt->text, p->set.frames / c->frames_per_chunk, &shots) != KVR_OK)
-        return kvr_yaml_fail(p->prompt->at, "prompt '%s': %s", p->prompt->id, kvr_error());
+    st = kvr_shot_line_parse(p->prompt->text, p->set.frames / c->frames_per_chunk, &shots);
+    if (st != KVR_OK)
+        return kvr_yaml_fail_from(p->prompt->at, kvr_fail_prefix(st, "prompt '%s'", p->prompt->id));
     if (shots.n > 1 && p->prompt->embedding && !p->prompt->embedding->next) {
         kvr_shot_line_free(&shots);
         return kvr_yaml_fail(
@@ -274,8 +276,7 @@ static enum kvr_status check_steps(const struct kvr_sweep *s, const struct point
         st = kvr_schedule_choose(&chosen, p->set.schedule);
         if (st == KVR_OK)
             st = kvr_sampler_choose(&chosen, p->set.sampler);
-        if (st != KVR_OK)
-            return kvr_yaml_fail(s->config->values[KVR_SET_sampler].at[0], "%s", kvr_error());
+        KVR_TRY(kvr_yaml_fail_from(s->config->values[KVR_SET_sampler].at[0], st));
     }
     return KVR_OK;
 }

@@ -77,6 +77,11 @@ enum kvr_status(kvr_yaml_fail)(const struct kvr_yaml_node *n, const char *fmt, .
     return kvr_fail(KVR_EINVAL, "%s:%d:%d: %s", n->file, n->line, n->column, text);
 }
 
+enum kvr_status kvr_yaml_fail_from(const struct kvr_yaml_node *n, enum kvr_status st)
+{
+    return st == KVR_OK || st == KVR_ENOMEM ? st : kvr_yaml_fail(n, "%s", kvr_error());
+}
+
 /* fail_at(b, m, format, ...): fails with a message that begins with the file, line and column. */
 #define fail_at(b, m, ...)                                                                         \
     kvr_fail_prefix(kvr_fail(KVR_EINVAL, __VA_ARGS__), "%s:%zu:%zu", (b)->file, (m).line + 1,      \

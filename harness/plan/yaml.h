@@ -75,6 +75,10 @@ enum kvr_status kvr_yaml_put(struct kvr_yaml *y, const char *key,
  * Returns KVR_EINVAL. */
 enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Returns the status of a call whose argument was the node's value. If the call failed, adds the
+ * node's file, line and column to the message and returns KVR_EINVAL. KVR_ENOMEM, which no value
+ * causes, is returned with its message unchanged. */
+enum kvr_status kvr_yaml_fail_from(const struct kvr_yaml_node *n, enum kvr_status st);
 
 /* Returns the value of `key` in `map`, or NULL if the map lacks the key. */
 const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key);

@@ -53,6 +53,22 @@ START_TEST(lines_and_columns)
 }
 END_TEST
 
+/* Only an error that the value causes is an error of the config. */
+START_TEST(memory_is_not_the_configs_fault)
+{
+    struct kvr_yaml *y;
+    const struct kvr_yaml_node *n;
+
+    ck_assert_msg(read_text(&y, "model: nano\n") == KVR_OK, "%s", kvr_error());
+    n = kvr_yaml_get(kvr_yaml_root(y), "model");
+    ck_assert_int_eq(kvr_yaml_fail_from(n, kvr_fail(KVR_ENOTFOUND, "no such model")), KVR_EINVAL);
+    ck_assert_str_eq(kvr_error(), "a.yaml:1:8: no such model");
+    ck_assert_int_eq(kvr_yaml_fail_from(n, kvr_fail(KVR_ENOMEM, "out of memory")), KVR_ENOMEM);
+    ck_assert_str_eq(kvr_error(), "out of memory");
+    kvr_yaml_close(&y);
+}
+END_TEST
+
 static const struct {
     const char *text, *message;
 } refused[] = {
@@ -273,6 +289,7 @@ int main(void)
     TCase *tc = tcase_create("yaml");
 
     tcase_add_test(tc, lines_and_columns);
+    tcase_add_test(tc, memory_is_not_the_configs_fault);
     tcase_add_loop_test(tc, refusals, 0, sizeof refused / sizeof *refused);
     tcase_add_test(tc, billion_laughs);
     tcase_add_test(tc, aliases_share);
