@@ -121,24 +121,28 @@ static enum kvr_status list_metrics(json_t *out)
 static enum kvr_status add_model(json_t *out, const char *name, const char *dir)
 {
     struct kvr_model_config c = { 0 };
-    struct kvr_model_paths p;
+    struct kvr_model_paths p = { 0 };
     const char *weights;
     char path[1024];
+    enum kvr_status st;
 
     snprintf(path, sizeof path, "%s/config.json", dir);
-    KVR_TRY(kvr_model_config_read(&c, path));
-    KVR_TRY(kvr_model_paths(dir, &c, KVR_DECODER_VAE, &p));
-    weights = c.random_weights ? "random" : kvr_path_exists(p.weights) ? "trained" : "missing";
-    kvr_model_paths_free(&p);
-    KVR_TRY(
-        add(out, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s}", "name", name,
+    st = kvr_model_config_read(&c, path);
+    if (st == KVR_OK)
+        st = kvr_model_paths(dir, &c, KVR_DECODER_VAE, &p);
+    if (st == KVR_OK) {
+        weights = c.random_weights ? "random" : kvr_path_exists(p.weights) ? "trained" : "missing";
+        st = add(out,
+                 json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s}", "name", name,
                            "layers", c.n_layers, "heads", c.n_heads, "head_dim", c.dim / c.n_heads,
                            "tokens_per_frame", c.latent_h / c.patch_h * (c.latent_w / c.patch_w),
                            "frames_per_chunk", c.frames_per_chunk, "window_frames", c.window_frames,
                            "prediction", c.prediction == KVR_PREDICT_X0 ? "x0" : "flow", "weights",
-                           weights, "path", dir)));
+                           weights, "path", dir));
+    }
+    kvr_model_paths_free(&p);
     kvr_model_config_free(&c);
-    return KVR_OK;
+    return st;
 }
 
 static enum kvr_status add_suite(json_t *out, const char *name, const char *path)

@@ -70,8 +70,8 @@ static json_t *prediction_json(const struct kvr_scheme *scheme, const struct kvr
     return doc;
 }
 
-/* Sets *out to the study's published peak memory in GiB of `method` on the prompts of `suite`, or
- * to null if the published table has no such value. */
+/* Sets *out to the study's published peak memory in GiB of `method` on the prompts of `suite` (the
+ * first value, if the published table has several), or to null if the table has none. */
 static enum kvr_status published(const char *method, const char *suite, json_t **out)
 {
     static const struct kvr_find table = { "published table", "results/published", ".csv", NULL };
@@ -82,7 +82,7 @@ static enum kvr_status published(const char *method, const char *suite, json_t *
     *out = json_null();
     KVR_TRY(kvr_find_path(&table, "kvquant33_peak_gib", NULL, path, sizeof path));
     KVR_TRY(kvr_infile_open_text(&f, path));
-    while (fgets(line, sizeof line, f)) {
+    while (json_is_null(*out) && fgets(line, sizeof line, f)) {
         char *at = line, *cell = NULL;
 
         for (int i = 0; i <= column; i++) {

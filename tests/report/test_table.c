@@ -307,6 +307,26 @@ START_TEST(statements_have_intervals)
 }
 END_TEST
 
+/* A header that a column already has is not replaced, which would also leak it. */
+START_TEST(bytes_are_shown_in_mib)
+{
+    const struct kvr_column bytes[] = { { .name = "peak_bytes" },
+                                        { .name = "kv_bytes", .head = "KV" },
+                                        { .name = "io_bytes", .unit = "(B)" } };
+    struct kvr_table *t;
+
+    ck_assert_int_eq(kvr_table_open(&t, 3, bytes), KVR_OK);
+    ck_assert_int_eq(kvr_table_mib(t), KVR_OK);
+    ck_assert_str_eq(t->column[0].head, "peak");
+    ck_assert_str_eq(t->column[0].unit, "(MiB)");
+    ck_assert_str_eq(t->column[1].head, "KV");
+    ck_assert_str_eq(t->column[1].unit, "(MiB)");
+    ck_assert_ptr_null(t->column[2].head);
+    ck_assert_str_eq(t->column[2].unit, "(B)");
+    kvr_table_close(&t);
+}
+END_TEST
+
 START_TEST(no_rows)
 {
     struct kvr_table *t;
@@ -540,6 +560,7 @@ int main(void)
     tcase_add_test(tc, latex_knows_the_reference_by_its_bits);
     tcase_add_test(tc, an_interval_stands_behind_its_mean);
     tcase_add_test(tc, statements_have_intervals);
+    tcase_add_test(tc, bytes_are_shown_in_mib);
     tcase_add_test(tc, no_rows);
     tcase_add_test(tc, hostile_text_stays_in_its_cell);
     tcase_add_test(tc, utf8_is_checked_for_json);

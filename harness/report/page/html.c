@@ -154,27 +154,33 @@ enum kvr_status kvr_html_media(char **out, const char *db_path, const char *out_
     return s.st;
 }
 
+/* Reads a file to *out, which the caller frees. After an error *out is NULL. */
 static enum kvr_status read_file(const char *path, char **out, size_t *n)
 {
     struct stat info;
     FILE *f = fopen(path, "rb");
+    enum kvr_status st = KVR_OK;
 
     *out = NULL;
     *n = 0;
-    if (!f || fstat(fileno(f), &info) != 0) {
-        if (f)
-            fclose(f);
-        return kvr_fail(KVR_EIO, "%s: cannot be read: %s", path, strerror(errno));
+    if (!f || fstat(fileno(f), &info) != 0)
+        st = kvr_fail(KVR_EIO, "%s: cannot be read: %s", path, strerror(errno));
+    if (st == KVR_OK) {
+        *out = malloc((size_t)info.st_size + 1);
+        st = *out ? KVR_OK : no_memory();
     }
-    *out = malloc((size_t)info.st_size + 1);
-    if (*out)
+    if (st == KVR_OK) {
         *n = fread(*out, 1, (size_t)info.st_size, f);
-    fclose(f);
-    if (!*out)
-        return no_memory();
-    return *n == (size_t)info.st_size
-               ? KVR_OK
-               : kvr_fail(KVR_EIO, "%s: the file changed while it was read", path);
+        if (*n != (size_t)info.st_size)
+            st = kvr_fail(KVR_EIO, "%s: the file changed while it was read", path);
+    }
+    if (f)
+        fclose(f);
+    if (st != KVR_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return st;
 }
 
 /* Hard-links the file on the same filesystem, otherwise copies it. */

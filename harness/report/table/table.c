@@ -218,7 +218,8 @@ enum kvr_status kvr_table_mib(struct kvr_table *t)
 
         if (!n || col->unit)
             continue;
-        col->head = strndup(col->name, n);
+        if (!col->head)
+            col->head = strndup(col->name, n);
         col->unit = strdup("(MiB)");
         if (!col->head || !col->unit)
             return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating a column header");
