@@ -312,11 +312,11 @@ typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
                        const struct kvr_value *row);
 
 /* An aggregate function that SQL statements can call as name(x). For each group of rows, `of`
- * computes the result from x [n], the numbers that are not NULL. If the result is not finite, it
- * becomes NULL in SQL. */
+ * computes the result from x [n], the numbers that are not NULL, which it may overwrite. If the
+ * result is not finite, it becomes NULL in SQL. */
 struct kvr_query_function {
     const char *name;
-    double (*of)(const double *x, int n);
+    double (*of)(double *x, int n);
 };
 
 /* Options of kvr_store_query_within(): limits of time and memory (0: unlimited), a row filter, and

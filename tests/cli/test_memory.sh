@@ -92,6 +92,8 @@ told "checking the checksums of a database" kvr_checksums_check 2 10 100 -- fsck
 told "the files of a contact sheet" kvr_html_media 1 2 3 -- sheet s.png --db a.db --media out -m RTN_INT4
 told "the predicted sizes in the cost table" kvr_scheme_open 1 2 3 -- report --db a.db --table cost
 told "the process that writes to a database" kvr_store_locked 1 2 -- status --db a.db
+# Earlier defect: without memory for a sorted copy, a median was NULL. It now needs no memory.
+told "medians" kvr_median 1 2 3 -- query --db a.db 'SELECT method, median(value) FROM metric JOIN cell ON key = cell GROUP BY 1'
 
 # Earlier defect: output to a memory buffer lacked some bytes if the buffer could not grow.
 made=page

@@ -1,7 +1,11 @@
 /* test_stats.c - compares quantiles and intervals with published tables and closed forms. */
 #include <check.h>
+#include <float.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "harness/core/rng.h"
 #include "harness/report/stats/stats.h"
 #include "tests/suite.h"
 
@@ -42,6 +46,33 @@ START_TEST(median_of_few)
     ck_assert(isnan(kvr_median(odd, 0)));
     ck_assert_double_eq(kvr_standard_error(odd, 3), sqrt(16.0 / 3)); /* variance 16 */
     ck_assert(isnan(kvr_standard_error(odd, 1)));
+}
+END_TEST
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The median equals that of a sorted copy, for ties, both signs, both zeros, infinities and
+ * denormals. */
+START_TEST(median_of_any_numbers)
+{
+    static const double odd_ones[] = { 0.0,     -0.0,     5e-324, -5e-324, INFINITY, -INFINITY,
+                                       DBL_MAX, -DBL_MAX, 1.0,    -1.0,    1.0,      -1.0 };
+    double x[64], s[64];
+    float u[64];
+
+    for (int n = 1; n <= 64; n++) {
+        kvr_normal(u, (size_t)n, (uint64_t)n, KVR_RNG_TEST, 0, 0, 0);
+        for (int i = 0; i < n; i++)
+            x[i] = i % 5 == 4 ? odd_ones[(i + n) % 10] : ldexp((double)u[i], 30 * (i % 7) - 90);
+        memcpy(s, x, sizeof s);
+        qsort(s, (size_t)n, sizeof *s, by_value);
+        ck_assert_double_eq(kvr_median(x, n), n % 2 ? s[n / 2] : 0.5 * (s[n / 2 - 1] + s[n / 2]));
+    }
 }
 END_TEST
 
@@ -145,6 +176,7 @@ int main(void)
     tcase_add_test(tc, normal);
     tcase_add_test(tc, interval_ends_where_values_do);
     tcase_add_test(tc, median_of_few);
+    tcase_add_test(tc, median_of_any_numbers);
     tcase_add_loop_test(tc, median_ranks, 0, sizeof ranks / sizeof *ranks);
     tcase_add_test(tc, outliers);
     tcase_add_test(tc, student);

@@ -2,25 +2,42 @@
 #include "harness/report/stats/stats.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-static int by_value(const void *a, const void *b)
+/* Maps a double to an integer with the same order: -inf, ..., -0, +0, ..., +inf ascend. */
+static uint64_t to_rank(double x)
 {
-    double x = *(const double *)a, y = *(const double *)b;
+    uint64_t bits;
 
-    return (x > y) - (x < y);
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
 }
 
-static double *sorted(const double *x, int n)
+static double from_rank(uint64_t rank)
 {
-    double *copy = malloc(((size_t)n + 1) * sizeof *copy);
+    const uint64_t bits = rank >> 63 ? rank & ~((uint64_t)1 << 63) : ~rank;
+    double x;
 
-    if (copy) {
-        memcpy(copy, x, (size_t)n * sizeof *copy);
-        qsort(copy, (size_t)n, sizeof *copy, by_value);
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Returns the k-th smallest value, from 0, of x [n], or with a finite `centre` of |x[i] - centre|.
+ * It is the largest double that has at most k smaller values; its bits are found one by one. Unlike
+ * a sorted copy, this needs no memory, so no estimate can lack for lack of memory. */
+static double kth(const double *x, int n, int k, double centre)
+{
+    uint64_t rank = 0;
+
+    for (int bit = 63; bit >= 0; bit--) {
+        const uint64_t next = rank | (uint64_t)1 << bit;
+        int below = 0;
+
+        for (int i = 0; i < n; i++)
+            below += to_rank(isnan(centre) ? x[i] : fabs(x[i] - centre)) < next;
+        rank = below <= k ? next : rank;
     }
-    return copy;
+    return from_rank(rank);
 }
 
 double kvr_mean(const double *x, int n)
@@ -43,18 +60,16 @@ double kvr_standard_error(const double *x, int n)
     return sqrt(sum / (n - 1) / n);
 }
 
-static double middle(const double *sorted_x, int n)
+static double middle(const double *x, int n, double centre)
 {
-    return n % 2 ? sorted_x[n / 2] : 0.5 * (sorted_x[n / 2 - 1] + sorted_x[n / 2]);
+    const double upper = kth(x, n, n / 2, centre);
+
+    return n % 2 ? upper : 0.5 * (kth(x, n, n / 2 - 1, centre) + upper);
 }
 
 double kvr_median(const double *x, int n)
 {
-    double *s = n > 0 ? sorted(x, n) : NULL, m;
-
-    m = s ? middle(s, n) : NAN;
-    free(s);
-    return m;
+    return n > 0 ? middle(x, n, NAN) : NAN;
 }
 
 /* P(B <= k) for B ~ Binomial(n, 1/2). */
@@ -69,24 +84,19 @@ static double fair_coin_cdf(int n, int k)
 
 enum kvr_status kvr_median_interval(const double *x, int n, double level, struct kvr_interval *out)
 {
-    double *s;
     int k = 0;
 
     if (n < 1)
         return kvr_fail(KVR_EINVAL, "interval: %d values given, need at least 1", n);
-    s = sorted(x, n);
-    if (!s)
-        return kvr_fail(KVR_ENOMEM, "interval: out of memory");
-    /* The interval is [s[k], s[n - 1 - k]]. It misses the true median only if at most k samples are
+    /* Let s be the sorted samples. The interval is [s[k], s[n - 1 - k]]. It misses the true median only if at most k samples are
      * below the median, or at most k above it. Each event has the probability P(B <= k). */
     while (2 * (k + 1) < n - 1 && 1 - 2 * fair_coin_cdf(n, k + 1) >= level)
         k++;
-    *out = (struct kvr_interval){ .lo = s[k],
-                                  .hi = s[n - 1 - k],
+    *out = (struct kvr_interval){ .lo = kth(x, n, k, NAN),
+                                  .hi = kth(x, n, n - 1 - k, NAN),
                                   .level = 1 - 2 * fair_coin_cdf(n, k) };
     out->level = n == 1 ? 0 : out->level;
     out->min_max = out->level < level;
-    free(s);
     return KVR_OK;
 }
 
@@ -95,17 +105,13 @@ int kvr_outliers(const double *x, int n, bool *flag)
     /* 10 standard deviations, in units of the median absolute deviation (MAD); for normal data, a
      * standard deviation is 1.4826 MAD */
     const double limit = 14.826;
-    double median = kvr_median(x, n), mad, *d = malloc(((size_t)n + 1) * sizeof *d);
+    const double median = kvr_median(x, n), mad = n > 0 ? middle(x, n, median) : NAN;
     int count = 0;
 
-    for (int i = 0; d && i < n; i++)
-        d[i] = fabs(x[i] - median);
-    mad = d ? kvr_median(d, n) : NAN;
     for (int i = 0; i < n; i++) {
         flag[i] = fabs(x[i] - median) > limit * mad;
         count += flag[i];
     }
-    free(d);
     return count;
 }
 

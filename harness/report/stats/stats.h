@@ -24,12 +24,11 @@ struct kvr_interval {
 
 double kvr_mean(const double *x, int n);           /* arithmetic mean (NaN: n is 0) */
 double kvr_standard_error(const double *x, int n); /* standard error of the mean (NaN: n < 2) */
-double kvr_median(const double *x, int n);         /* median, from a sorted copy of x (NaN: n is 0
-                                                    * or out of memory) */
+double kvr_median(const double *x, int n);         /* median (NaN: n is 0); x has no NaN */
 
 /* Distribution-free confidence interval of the median: the narrowest symmetric pair of order
  * statistics whose coverage is at least `level`, or the minimum and maximum if no pair has that
- * coverage. With n < 6 no pair of order statistics has 95 % coverage. */
+ * coverage. With n < 6 no pair of order statistics has 95 % coverage. KVR_EINVAL: n < 1. */
 enum kvr_status kvr_median_interval(const double *x, int n, double level, struct kvr_interval *out);
 
 /* Sets flag[i] if x[i] is more than 14.826 median absolute deviations from the median, which is ten

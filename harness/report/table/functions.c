@@ -2,7 +2,6 @@
 #include "harness/report/table/functions.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "harness/report/stats/stats.h"
 
@@ -26,47 +25,48 @@ static struct kvr_interval of_median(const double *x, int n)
     return ci;
 }
 
-static double mean_lo(const double *x, int n)
+static double mean_lo(double *x, int n)
 {
     return of_mean(x, n).lo;
 }
 
-static double mean_hi(const double *x, int n)
+static double mean_hi(double *x, int n)
 {
     return of_mean(x, n).hi;
 }
 
-static double median_lo(const double *x, int n)
+static double median(double *x, int n)
+{
+    return kvr_median(x, n);
+}
+
+static double median_lo(double *x, int n)
 {
     return of_median(x, n).lo;
 }
 
-static double median_hi(const double *x, int n)
+static double median_hi(double *x, int n)
 {
     return of_median(x, n).hi;
 }
 
-/* Computes the geometric mean and its interval from the logarithms of the values. Mean and interval
- * are NaN if a value is negative. If a value is 0, the mean is 0 and the interval is NaN. */
-static struct kvr_interval of_geomean(const double *x, int n, double *mean)
+/* Computes the geometric mean and its interval from the logarithms of the values, which replace the
+ * values. Mean and interval are NaN if a value is negative. If a value is 0, the mean is 0 and the
+ * interval is NaN. */
+static struct kvr_interval of_geomean(double *x, int n, double *mean)
 {
-    struct kvr_interval ci = { .lo = NAN, .hi = NAN };
-    double *logs = malloc(((size_t)n + 1) * sizeof *logs);
+    struct kvr_interval ci;
 
-    *mean = NAN;
-    for (int i = 0; logs && i < n; i++)
-        logs[i] = log(x[i]);
-    if (logs) {
-        *mean = exp(kvr_mean(logs, n));
-        ci = of_mean(logs, n);
-        ci.lo = exp(ci.lo);
-        ci.hi = exp(ci.hi);
-    }
-    free(logs);
+    for (int i = 0; i < n; i++)
+        x[i] = log(x[i]);
+    *mean = exp(kvr_mean(x, n));
+    ci = of_mean(x, n);
+    ci.lo = exp(ci.lo);
+    ci.hi = exp(ci.hi);
     return ci;
 }
 
-static double geomean(const double *x, int n)
+static double geomean(double *x, int n)
 {
     double mean;
 
@@ -74,14 +74,14 @@ static double geomean(const double *x, int n)
     return mean;
 }
 
-static double geomean_lo(const double *x, int n)
+static double geomean_lo(double *x, int n)
 {
     double mean;
 
     return of_geomean(x, n, &mean).lo;
 }
 
-static double geomean_hi(const double *x, int n)
+static double geomean_hi(double *x, int n)
 {
     double mean;
 
@@ -91,7 +91,7 @@ static double geomean_hi(const double *x, int n)
 const struct kvr_query_function kvr_report_functions[] = {
     { .name = "mean_lo", .of = mean_lo },
     { .name = "mean_hi", .of = mean_hi },
-    { .name = "median", .of = kvr_median },
+    { .name = "median", .of = median },
     { .name = "median_lo", .of = median_lo },
     { .name = "median_hi", .of = median_hi },
     { .name = "geomean", .of = geomean },
