@@ -55,6 +55,17 @@ json "the board has three rankings" '.places | length == 3'
 json "the rankings cover two machines and two models" '[.places[] | .machine, .model_sha256] | unique | length == 4'
 check "the second machine has the same ranks as the first" test "$(ranks 'Another CPU, 2 CPUs, a card|Another CPU')" = "$(jq -c '[.places[0].classes[].rows[] | [.method, .rank, .tied]]' one/board.json)"
 
+# Six prompts with a PSNR of 1 dB and one with 100 dB: the interval of the mean would begin below 0 dB.
+cp a.db wide.db
+changed wide.db "$(score KIVI_INT2 'iif(i = 1, 100.0, 1.0)')"
+exits 0 "report --board with one outlying prompt" report --board five wide.db
+of_kivi=$(jq -c '.places[].classes[].rows[] | select(.method == "KIVI_INT2") | [.lo, .hi]' five/board.json)
+exits 0 "report --table intervals with the same prompt" report --db wide.db --table intervals --format json
+check "the board and the table have the same interval, in the range of PSNR: $of_kivi" test "$of_kivi" = \
+    "$(jq -c '.[] | select(.method == "KIVI_INT2") | [.psnr_lo, .psnr_hi]' "$out")"
+check "the interval begins at 0 dB" jq -e '.[0] == 0' <<<"$of_kivi"
+check "the head of the page's column has the unit in parentheses" grep -q '>psnr (dB)</th>' five/index.html
+
 export TMPDIR=$work/tmp && mkdir tmp
 # --- packages -----------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@
 #include "harness/report/stats/pairs.h"
 #include "harness/report/page/submission.h"
 #include "harness/report/table/table.h"
+#include "harness/report/stats/stats.h"
 #include "harness/store/check.h"
 #include "harness/store/statement.h"
 #include "metrics/metric.h"
@@ -195,7 +196,8 @@ static void fill_prompts(struct row *r)
     }
 }
 
-static enum kvr_status fill_row(struct row *r, const struct run *run, int n)
+static enum kvr_status fill_row(const struct kvr_metric *m, struct row *r, const struct run *run,
+                                int n)
 {
     double bf16 = 0, nominal = 0, *runtime = calloc((size_t)n, sizeof *runtime);
     int n_times = 0;
@@ -226,6 +228,8 @@ static enum kvr_status fill_row(struct row *r, const struct run *run, int n)
         KVR_TRY(kvr_mean_interval(r->value, r->n_prompts, level, &r->ci));
     r->ranked = number(&run[0], BASELINE) == 0 && r->n_prompts > 0 && isfinite(r->bits);
     r->class = r->ranked ? (int)ceil(r->bits - 1e-9) : 0;
+    if (r->n_prompts >= 2)
+        kvr_interval_within(&r->ci, m->lo, m->hi);
     return KVR_OK;
 }
 
@@ -497,7 +501,7 @@ static enum kvr_status add_place(const struct board *b, int begin, int end, json
         for (j = i; j < end && strcmp(text(&b->run[i], METHOD), text(&b->run[j], METHOD)) == 0; j++)
             ;
         row[n] = &all[n];
-        st = fill_row(&all[n++], &b->run[i], j - i);
+        st = fill_row(b->metric, &all[n++], &b->run[i], j - i);
     }
     if (st == KVR_OK)
         st = rank_place(row, n, b->metric->direction);

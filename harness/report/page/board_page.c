@@ -111,8 +111,10 @@ static void put_place(FILE *to, const json_t *p, const json_t *rule)
     fputs("<tr><th class=\"n\">rank</th><th>method</th><th class=\"n\">bits per element</th><th "
           "class=\"n\">",
           to);
-    put(to, "", word(rule, "metric"), strcmp(word(rule, "unit"), "1") ? ", " : "");
-    put(to, "", strcmp(word(rule, "unit"), "1") ? word(rule, "unit") : "", "</th>");
+    put(to, "", word(rule, "metric"), "");
+    if (strcmp(word(rule, "unit"), "1") != 0)
+        put(to, " (", word(rule, "unit"), ")");
+    fputs("</th>", to);
     fputs("<th class=\"n\">95 % interval</th><th class=\"n\">prompts</th><th "
           "class=\"n\">finished/attempted "
           "cells</th>"
