@@ -4,6 +4,7 @@
 #include "harness/report/page/board.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,15 +19,16 @@
 #include "harness/report/page/board_page.h"
 #include "harness/report/stats/pairs.h"
 #include "harness/report/page/submission.h"
-#include "harness/report/table/table.h"
 #include "harness/report/stats/stats.h"
+#include "harness/report/table/table.h"
 #include "harness/store/check.h"
 #include "harness/store/statement.h"
 #include "metrics/metric.h"
 
 KVR_STATEMENT(board_runs);
 
-enum { CONFIG_NAME = 32, LEVEL_PERCENT = 95 };
+/* CLASS_MOST: largest number of methods that are compared in pairs; 2 million pairs take 160 MB */
+enum { CONFIG_NAME = 32, LEVEL_PERCENT = 95, CLASS_MOST = 2000 };
 static const double level = LEVEL_PERCENT / 100.0;
 
 /* Columns of board_runs.sql. */
@@ -226,10 +228,10 @@ static enum kvr_status fill_row(const struct kvr_metric *m, struct row *r, const
     r->ci = (struct kvr_interval){ NAN, NAN, NAN, false };
     if (r->n_prompts >= 2)
         KVR_TRY(kvr_mean_interval(r->value, r->n_prompts, level, &r->ci));
-    r->ranked = number(&run[0], BASELINE) == 0 && r->n_prompts > 0 && isfinite(r->bits);
-    r->class = r->ranked ? (int)ceil(r->bits - 1e-9) : 0;
     if (r->n_prompts >= 2)
         kvr_interval_within(&r->ci, m->lo, m->hi);
+    r->ranked = number(&run[0], BASELINE) == 0 && r->n_prompts > 0 && isfinite(r->bits);
+    r->class = r->ranked ? (int)fmin(ceil(r->bits - 1e-9), INT_MAX) : 0;
     return KVR_OK;
 }
 
@@ -256,12 +258,17 @@ static int differences(const struct row *a, const struct row *b, double *d)
 
 static enum kvr_status rank_class(struct row **row, int n, int direction)
 {
-    const int n_pairs = n * (n - 1) / 2;
+    const int n_pairs = n <= CLASS_MOST ? n * (n - 1) / 2 : 0;
     struct kvr_comparison *c = calloc((size_t)n_pairs + 1, sizeof *c);
     double *p = calloc(2 * (size_t)n_pairs + 1, sizeof *p), *d = NULL;
     enum kvr_status st = c && p ? KVR_OK : no_memory();
     int most = 0;
 
+    if (n > CLASS_MOST)
+        st = kvr_fail(KVR_EINVAL,
+                      "board: %d methods of one model, machine and group of settings have %d bits "
+                      "per element, at most %d can be ranked; give fewer databases",
+                      n, row[0]->class, CLASS_MOST);
     for (int i = 0; i < n; i++)
         most = row[i]->n_prompts > most ? row[i]->n_prompts : most;
     d = calloc((size_t)most + 1, sizeof *d);
@@ -466,8 +473,8 @@ static enum kvr_status place_json(const struct board *b, struct row **row, int n
     json_t *classes = json_array(), *place, *rows = NULL;
     enum kvr_status st = KVR_OK;
 
-    place = json_pack("{s:o, s:s, s:o, s:o, s:o}", "model", kvr_json_words(text(first, MODEL)),
-                      "model_sha256", text(first, MODEL_SHA), "settings",
+    place = json_pack("{s:o, s:o, s:o, s:o, s:o}", "model", kvr_json_words(text(first, MODEL)),
+                      "model_sha256", kvr_json_words(text(first, MODEL_SHA)), "settings",
                       kvr_json_words(text(first, SETTINGS)), "machine",
                       kvr_json_words(text(first, MACHINE)), "classes", classes);
     for (int i = 0; st == KVR_OK && i < n; i++) {
