@@ -25,7 +25,8 @@ struct generate_opts {
     struct kvr_arg_list set;
 };
 
-enum { MAX_PATH = 1024 };
+/* MAX_OUT leaves room for a file name of up to 255 bytes. */
+enum { MAX_PATH = 1024, MAX_OUT = MAX_PATH - 256 };
 
 /* State that all rollouts of a call share. */
 struct studio {
@@ -165,7 +166,8 @@ static void clip_free(struct clip *c)
     kvr_scheme_close(&c->scheme);
 }
 
-/* "DIR/RTN_INT4-seed1-a-large-red-disc" */
+/* Writes to `out` [n] a path such as "DIR/RTN_INT4-seed1-a-large-red-disc". The folder's name has at
+ * most MAX_OUT bytes. */
 static void stem(char *out, size_t n, const struct generate_opts *o,
                  const struct kvr_scheme *scheme)
 {
@@ -458,6 +460,10 @@ static int run(const struct kvr_call *call)
     if (!o->prompt)
         st = kvr_fail(KVR_EINVAL, "generate: --prompt TEXT is missing; give one, such as -p 'a "
                                   "large red disc bounces over a plain blue background'");
+    else if (strlen(o->out) > MAX_OUT)
+        st = kvr_fail(KVR_EINVAL,
+                      "generate: --out has %zu bytes, need at most %d; use a shorter path",
+                      strlen(o->out), MAX_OUT);
     if (st == KVR_OK)
         st = kvr_find_path(&kvr_find_model, o->model, NULL, dir, sizeof dir);
     if (st == KVR_OK)

@@ -35,3 +35,9 @@ says "the error suggests nano" 'nano'
 exits 2 "generate refuses 7 frames, no multiple of a chunk" generate -p "$prompt" --frames 7 -o g
 exits 2 "generate refuses an option that the method lacks" generate -m RTN_INT4 -O bitz=3 -p "$prompt" --frames 6 -o g
 says "the error names the option" 'bitz'
+
+# Earlier defect: a folder's name of more than 1023 bytes ended in a write beyond the buffer of the path.
+long=$(printf 'd%.0s' {1..200})
+exits 2 "generate refuses an output folder of 1200 bytes" generate -n 3 -q -p 'a large red disc' -o "$long/$long/$long/$long/$long/${long:5}"
+says "the error states length and limit" '--out has 1200 bytes, need at most 768'
+check "generate writes no file to a folder with a cut name" test ! -e "$long"
