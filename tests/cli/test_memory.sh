@@ -66,11 +66,11 @@ told "options that enter the key of a cell" kvr_key_options_json 10 11 14 15 -- 
 told "budgets of the window baselines" kvr_baselines_make 9 11 -- "${plan[@]}"
 told "the estimated cost of a cell" kvr_estimate 1 3 5 7 -- "${plan[@]}"
 told "a codec's options" kvr_opts_parse 1 2 -- show RTN_INT4
-# Defect: with too little memory for the condition of a rule, the config was called wrong (exit status 2).
+# Earlier defect: without memory for the condition of a rule, kvreel reported an error in the config, with exit status 2.
 sed '$a exclude: [{when: "method=RTN_INT4", reason: an example}]' plan.yaml >rule.yaml
-told "a rule's condition" kvr_filter_open 1 2 3 -- run rule.yaml --dry-run --json
-# Defect: the prediction lacked the phases of the network.
-told "a model's config" kvr_resources_config 1 2 3 4 -- predict -m RTN_INT4 --geometry nano --frames 6 --json
+told "the condition of a rule" kvr_filter_open 1 2 3 -- run rule.yaml --dry-run --json
+# Earlier defect: the prediction lacked the phases of the network.
+told "the config of a model" kvr_resources_config 1 2 3 4 -- predict -m RTN_INT4 --geometry nano --frames 6 --json
 told "a filter's expression" kvr_regex_open 1 2 3 -- run plan.yaml --dry-run --json --filter 'method~^RTN'
 
 # C++ libraries. Earlier defects: an exception reached kvreel's C code and ended the program, and protobuf crashed.
