@@ -41,7 +41,7 @@ static void tear_down(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Stores a worker's answer for cell i. The rollout takes 1000 ns, of which its phases explain
+/* Stores a worker's answer for cell i. The rollout takes 1000 ns, and its phases sum to
  * explained_ns; `frames` is the hash of its frames. `beside` holds the codes of disturbances, and
  * `expected` the hash of the first run's frames. */
 static struct kvr_verdict answered(int i, int explained_ns, const char *frames, const char *beside,

@@ -2,8 +2,8 @@
  *
  * The probe computes attention token by token. The direct computation in this test treats each
  * segment of m pooled or zero-filled tokens as one key with multiplicity m, and then divides its
- * weight by m. It computes corrections by their formulas. Its BF16 keys and values are those that
- * were passed to the cache. */
+ * weight by m. It computes corrections by their formulas, from the BF16 keys and values that the
+ * test passed to the cache. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
