@@ -13,15 +13,29 @@ enum { ROWS = 8 };
 
 static const char *const scale_names[] = { "one",  "block", "f32",    "f16", "bf16",
                                            "e4m3", "e8m0",  "e4m3up", NULL };
-static const char *const zero_names[] = { "none", "f16",   "bf16",   "f32",
-                                          "e4m3", "point", "hidden", NULL };
+enum zero { ZERO_NONE, ZERO_F16, ZERO_BF16, ZERO_F32, ZERO_E4M3, ZERO_POINT, ZERO_HIDDEN, N_ZEROS };
+static const char *const zero_names[] = {
+    [ZERO_NONE] = "none", [ZERO_F16] = "f16",     [ZERO_BF16] = "bf16",     [ZERO_F32] = "f32",
+    [ZERO_E4M3] = "e4m3", [ZERO_POINT] = "point", [ZERO_HIDDEN] = "hidden", [N_ZEROS] = NULL
+};
 static const char *const round_names[] = { "even", "away", "up", "trunc", NULL };
 static const char *const by_names[] = { "stored", "unrounded", "inverse", NULL };
-static const char *const extreme_names[] = { "abs", "first", NULL };
+enum extreme { EXTREME_ABS, EXTREME_FIRST };
+static const char *const extreme_names[] = {
+    [EXTREME_ABS] = "abs", [EXTREME_FIRST] = "first", NULL
+};
 static const char *const pick_names[] = { "top", "floor", "best", NULL };
-static const char *const format_names[] = { "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", NULL };
-static const char *const table_names[] = { "lloyd", "trapezoid", NULL };
-static const char *const norm_names[] = { "plain", "kept", NULL };
+enum format { FORMAT_E4M3, FORMAT_E5M2, FORMAT_E3M2, FORMAT_E2M3, FORMAT_E2M1, N_FORMATS };
+static const char *const format_names[] = {
+    [FORMAT_E4M3] = "e4m3", [FORMAT_E5M2] = "e5m2", [FORMAT_E3M2] = "e3m2",
+    [FORMAT_E2M3] = "e2m3", [FORMAT_E2M1] = "e2m1", [N_FORMATS] = NULL
+};
+enum table { TABLE_LLOYD, TABLE_TRAPEZOID };
+static const char *const table_names[] = {
+    [TABLE_LLOYD] = "lloyd", [TABLE_TRAPEZOID] = "trapezoid", NULL
+};
+enum norm { NORM_PLAIN, NORM_KEPT };
+static const char *const norm_names[] = { [NORM_PLAIN] = "plain", [NORM_KEPT] = "kept", NULL };
 
 struct ints_opts {
     int bits, group, scale, zero, round, by, extreme;
@@ -34,7 +48,7 @@ static const struct kvr_opt ints_options[] = {
     KVR_OPT_ENUM(struct ints_opts, scale, CELLS_F32, scale_names,
                  "data type of scales (e4m3up: E4M3, rounded up); `block` means one FP32 scale for "
                  "the whole block"),
-    KVR_OPT_ENUM(struct ints_opts, zero, 0, zero_names,
+    KVR_OPT_ENUM(struct ints_opts, zero, ZERO_NONE, zero_names,
                  "offset of codes: none; the group's minimum in FP16, BF16, FP32 or E4M3; or an "
                  "integer zero point, stored in a byte (point) or in the low bits of the scale "
                  "(hidden)"),
@@ -45,7 +59,7 @@ static const struct kvr_opt ints_options[] = {
                  "whether elements are divided by the stored scale (stored) or the unrounded scale "
                  "(unrounded), or multiplied by the inverse of the unrounded scale (inverse)"),
     KVR_OPT_ENUM(
-        struct ints_opts, extreme, 0, extreme_names,
+        struct ints_opts, extreme, EXTREME_ABS, extreme_names,
         "abs: the largest magnitude sets the scale, and code -2^(bits-1) is unused; first: the "
         "first element of largest magnitude gets code -2^(bits-1), and the scale has the opposite "
         "sign of this element"),
@@ -63,7 +77,7 @@ struct floats_opts {
     double least;
 };
 static const struct kvr_opt floats_options[] = {
-    KVR_OPT_ENUM(struct floats_opts, format, 0, format_names,
+    KVR_OPT_ENUM(struct floats_opts, format, FORMAT_E4M3, format_names,
                  "floating-point format of the elements"),
     KVR_OPT_INT(struct floats_opts, group, 0, 0, CELLS_MAX_GROUP,
                 "number of channels of a head that share a scale; 0 means the whole head"),
@@ -89,11 +103,11 @@ struct gauss_opts {
 };
 static const struct kvr_opt gauss_options[] = {
     KVR_OPT_INT(struct gauss_opts, bits, 4, 1, 4, "bits per stored element"),
-    KVR_OPT_ENUM(struct gauss_opts, table, 0, table_names,
+    KVR_OPT_ENUM(struct gauss_opts, table, TABLE_LLOYD, table_names,
                  "how the Lloyd-Max levels of the normal distribution are computed: with exact "
                  "integrals (lloyd), or with the trapezoid rule as in vLLM (trapezoid)"),
     KVR_OPT_ENUM(
-        struct gauss_opts, norm, 0, norm_names,
+        struct gauss_opts, norm, NORM_PLAIN, norm_names,
         "scale that is stored for each token and head: the norm of the head's vector (plain), or "
         "this norm divided by the norm of the quantized levels, so that the decoded vector has the "
         "original norm (kept)"),
@@ -141,22 +155,25 @@ static const float iq4_levels[] = { -127, -104, -83, -65, -49, -35, -22, -10,
 
 static void ints_rule(const void *opts, struct cells *c)
 {
-    static const int second[] = { CELLS_ONE,  CELLS_F16, CELLS_BF16, CELLS_F32,
-                                  CELLS_E4M3, CELLS_U8,  CELLS_ONE };
+    static const struct {
+        int zero, second; /* kind of the offset, and the data type in which it is stored */
+    } of[N_ZEROS] = {
+        [ZERO_NONE] = { CELLS_NO_ZERO, CELLS_ONE },  [ZERO_F16] = { CELLS_MINIMUM, CELLS_F16 },
+        [ZERO_BF16] = { CELLS_MINIMUM, CELLS_BF16 }, [ZERO_F32] = { CELLS_MINIMUM, CELLS_F32 },
+        [ZERO_E4M3] = { CELLS_MINIMUM, CELLS_E4M3 }, [ZERO_POINT] = { CELLS_POINT, CELLS_U8 },
+        [ZERO_HIDDEN] = { CELLS_HIDDEN, CELLS_ONE },
+    };
     const struct ints_opts *o = opts;
 
     c->kind = CELLS_INTS;
     c->bits = o->bits;
     c->group = o->group;
     c->scale = o->scale;
-    c->zero = o->zero == 0   ? CELLS_NO_ZERO
-              : o->zero == 5 ? CELLS_POINT
-              : o->zero == 6 ? CELLS_HIDDEN
-                             : CELLS_MINIMUM;
-    c->second = second[o->zero];
+    c->zero = of[o->zero].zero;
+    c->second = of[o->zero].second;
     c->round = o->round;
     c->by = o->by;
-    c->first_extreme = o->extreme == 1;
+    c->first_extreme = o->extreme == EXTREME_FIRST;
     c->clip = (float)o->clip;
     c->quantile = (float)o->quantile;
     c->least = (float)o->least;
@@ -167,11 +184,11 @@ static void floats_rule(const void *opts, struct cells *c)
     static const struct {
         int bits, man, emin, nan;
         float top;
-    } of[] = { { 8, 3, -6, 0x7f, 448 },
-               { 8, 2, -14, 0x7f, 57344 },
-               { 6, 2, -2, -1, 28 },
-               { 6, 3, 0, -1, 7.5f },
-               { 4, 1, 0, -1, 6 } };
+    } of[N_FORMATS] = {
+        [FORMAT_E4M3] = { 8, 3, -6, 0x7f, 448 }, [FORMAT_E5M2] = { 8, 2, -14, 0x7f, 57344 },
+        [FORMAT_E3M2] = { 6, 2, -2, -1, 28 },    [FORMAT_E2M3] = { 6, 3, 0, -1, 7.5f },
+        [FORMAT_E2M1] = { 4, 1, 0, -1, 6 },
+    };
     const struct floats_opts *o = opts;
 
     c->kind = CELLS_FLOATS;
@@ -192,12 +209,12 @@ static void gauss_rule(const void *opts, struct cells *c)
 {
     const struct gauss_opts *o = opts;
     const int half = 1 << (o->bits - 1);
-    const float *upper = (o->table ? trapezoid : lloyd) + half - 1;
+    const float *upper = (o->table == TABLE_TRAPEZOID ? trapezoid : lloyd) + half - 1;
 
     c->kind = CELLS_LEVELS;
     c->bits = o->bits;
     c->scale = CELLS_F16;
-    c->of_levels = o->norm ? CELLS_NORM_KEPT : CELLS_NORM;
+    c->of_levels = o->norm == NORM_KEPT ? CELLS_NORM_KEPT : CELLS_NORM;
     for (int i = 0; i < half; i++) {
         c->level[half + i] = upper[i];
         c->level[half - 1 - i] = -upper[i];
@@ -214,17 +231,15 @@ static void iq4_nl_rule(const void *opts, struct cells *c)
     memcpy(c->level, iq4_levels, sizeof iq4_levels);
 }
 
+/* kvr_stage.variant of these stages points to a pointer to such a function. */
 typedef void rule_fn(const void *opts, struct cells *c);
-struct variant {
-    rule_fn *rule;
-};
 
 static struct cells cells_of(const struct kvr_stage_job *job)
 {
     struct cells c = { .nan = -1 };
     size_t scales, seconds, at;
 
-    ((const struct variant *)job->stage->variant)->rule(job->opts, &c);
+    (*(rule_fn *const *)job->stage->variant)(job->opts, &c);
     c.group = c.group ? c.group : job->shape.head_dim;
     c.n_tok = job->shape.n_tok;
     c.channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
@@ -260,20 +275,22 @@ static enum kvr_status ints_check(const struct kvr_stage_job *job)
         return kvr_fail(
             KVR_EINVAL,
             "scale=one is not allowed: integer codes need a scale, for example scale=f32");
-    if (o->zero && o->scale == CELLS_BLOCK)
+    if (o->zero != ZERO_NONE && o->scale == CELLS_BLOCK)
         return kvr_fail(KVR_EINVAL, "scale=block needs zero=none, not zero=%s",
                         zero_names[o->zero]);
-    if (!strcmp(zero_names[o->zero], "hidden") && (o->scale != CELLS_F32 || o->bits > 4))
+    if (o->zero == ZERO_HIDDEN && (o->scale != CELLS_F32 || o->bits > 4))
         return kvr_fail(KVR_EINVAL,
                         "zero=hidden uses 4 low bits of an FP32 scale, so it needs bits of at most "
                         "4 and scale=f32 (not bits=%d, scale=%s)",
                         o->bits, scale_names[o->scale]);
-    if (o->extreme && (o->zero || o->scale == CELLS_BLOCK || o->scale == CELLS_E8M0))
+    if (o->extreme == EXTREME_FIRST &&
+        (o->zero != ZERO_NONE || o->scale == CELLS_BLOCK || o->scale == CELLS_E8M0))
         return kvr_fail(KVR_EINVAL,
                         "extreme=first needs zero=none and a scale that can be negative (not block "
                         "or e8m0), but got zero=%s and scale=%s",
                         zero_names[o->zero], scale_names[o->scale]);
-    if (o->quantile < 1 && (o->zero || o->extreme || o->scale == CELLS_BLOCK))
+    if (o->quantile < 1 &&
+        (o->zero != ZERO_NONE || o->extreme != EXTREME_ABS || o->scale == CELLS_BLOCK))
         return kvr_fail(KVR_EINVAL,
                         "quantile=%g applies to a group's magnitudes, so it needs zero=none, "
                         "extreme=abs and a scale other than block, but got zero=%s, extreme=%s and "
@@ -287,7 +304,7 @@ static enum kvr_status floats_check(const struct kvr_stage_job *job)
 {
     const struct floats_opts *o = job->opts;
 
-    if (o->scale == CELLS_ONE && o->format > 1)
+    if (o->scale == CELLS_ONE && o->format != FORMAT_E4M3 && o->format != FORMAT_E5M2)
         return kvr_fail(KVR_EINVAL,
                         "scale=one is not allowed with format=%s, which has no code for NaN "
                         "elements; use another scale, or format e4m3 or e5m2",
@@ -297,7 +314,7 @@ static enum kvr_status floats_check(const struct kvr_stage_job *job)
                         scale_names[o->scale]);
     if (o->pick == CELLS_FLOOR && o->scale != CELLS_E8M0)
         return kvr_fail(KVR_EINVAL, "pick=floor needs scale=e8m0, not %s", scale_names[o->scale]);
-    if (o->pick == CELLS_BEST && (o->scale != CELLS_E4M3 || o->format != 4))
+    if (o->pick == CELLS_BEST && (o->scale != CELLS_E4M3 || o->format != FORMAT_E2M1))
         return kvr_fail(KVR_EINVAL, "pick=best needs format=e2m1 and scale=e4m3, not %s and %s",
                         format_names[o->format], scale_names[o->scale]);
     return check_group(o->group, job->shape.head_dim);
@@ -307,7 +324,7 @@ static enum kvr_status gauss_check(const struct kvr_stage_job *job)
 {
     const struct gauss_opts *o = job->opts;
 
-    if (o->table && o->bits < 3)
+    if (o->table == TABLE_TRAPEZOID && o->bits < 3)
         return kvr_fail(KVR_EINVAL, "table=trapezoid needs bits=3 or bits=4, not bits=%d", o->bits);
     return check_group(0, job->shape.head_dim);
 }
@@ -481,7 +498,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 KVR_CODED_CUDA(cells)
 
 #define CELLS_STAGE(stage, what)                                                                   \
-    static const struct variant stage##_variant = { stage##_rule };                                \
+    static rule_fn *const stage##_variant = stage##_rule;                                          \
     const struct kvr_stage kvr_stage_##stage = {                                                   \
         .name = #stage,                                                                            \
         .title = what,                                                                             \
