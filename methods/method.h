@@ -203,14 +203,14 @@ enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int he
  * whether all stored tokens are quantized again after these passes, as in the study's variant. If
  * so, "coded_span" states which token slots are quantized (enum kvr_study_span). The values include
  * the options of codecs and policies, so the properties identify the scheme. */
-typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
-void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx);
+typedef void kvr_scheme_axis_fn(void *ctx, const char *axis, const char *text);
+void kvr_scheme_visit_axes(const struct kvr_scheme *p, kvr_scheme_axis_fn *fn, void *ctx);
 
 /* Calls `fn` once for every option of the scheme `p`, with the option's current value as text.
  * `kvreel show` uses this function to print the options. */
-typedef void kvr_plan_visit_fn(void *ctx, const char *prefix, const struct kvr_opt *o,
-                               const char *value);
-void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx);
+typedef void kvr_scheme_option_fn(void *ctx, const char *prefix, const struct kvr_opt *o,
+                                  const char *value);
+void kvr_scheme_visit_options(const struct kvr_scheme *p, kvr_scheme_option_fn *fn, void *ctx);
 
 /* Bits per stored element, averaged over K and V, including side information but not padding. The
  * result is -1 if the method has tiers or a retention policy, or if a codec's size depends on the

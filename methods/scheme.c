@@ -299,7 +299,7 @@ static enum kvr_status open_codecs(struct kvr_scheme *p, const struct overrides 
 
 /* Applies the setting launches=eager: codecs launch one kernel per operation. Fails if a codec of
  * the method does not support this. */
-static enum kvr_status settle_launches(struct kvr_scheme *p)
+static enum kvr_status apply_launches(struct kvr_scheme *p)
 {
     for (int t = 0; t < p->n_tiers && p->opts.launches == KVR_LAUNCHES_EAGER; t++)
         for (int side = 0; side < 2; side++) {
@@ -313,7 +313,9 @@ static enum kvr_status settle_launches(struct kvr_scheme *p)
     return KVR_OK;
 }
 
-static enum kvr_status settle(struct kvr_scheme *p)
+/* Applies the options of kvr_scheme_options, after all settings are known, and checks their
+ * combination. */
+static enum kvr_status apply_scheme_options(struct kvr_scheme *p)
 {
     if (p->opts.correction) {
         const size_t n = strlen(p->name);
@@ -332,7 +334,7 @@ static enum kvr_status settle(struct kvr_scheme *p)
                 return kvr_fail_prefix(st, "%s", p->name);
         }
     }
-    KVR_TRY(settle_launches(p));
+    KVR_TRY(apply_launches(p));
     if (p->opts.commit == KVR_COMMIT_LAST_STEP && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL,
                         "%s: commit=last_step omits the cache-update pass, but a @study version "
@@ -364,7 +366,7 @@ static enum kvr_status settle(struct kvr_scheme *p)
  * applied in this order, so the name with the most dots wins. Of equal names the setting given last
  * wins. Otherwise the result does not depend on the order in which settings are given, because
  * sweeps sort settings by name. */
-static int by_width(const struct kvr_setting *a, const struct kvr_setting *b)
+static int by_specificity(const struct kvr_setting *a, const struct kvr_setting *b)
 {
     int dots = 0;
 
@@ -384,7 +386,7 @@ static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting 
     for (int i = 0; i < n && row; i++) {
         int at = i;
 
-        for (; at > 0 && by_width(&row[at - 1], &settings[i]) > 0; at--)
+        for (; at > 0 && by_specificity(&row[at - 1], &settings[i]) > 0; at--)
             row[at] = row[at - 1];
         row[at] = settings[i];
     }
@@ -400,17 +402,18 @@ static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting 
     return st;
 }
 
+enum part { PART_TIERS, PART_RETENTION };
+
 /* Returns the text that defines the tiers or the retention, such as "recent(chunks=2)". It is
- * `own`, the text of the method, unless the setting `name` ("tiers" or "retention") replaces it.
- * The value of the setting is "none", the name of another method, or such a text. Returns NULL for
- * "none". */
-static const char *part_text(const struct overrides *g, const char *name, const char *own)
+ * `own`, the text of the method, unless the setting "tiers" or "retention" replaces it. The value
+ * of the setting is "none", the name of another method, or such a text. Returns NULL for "none". */
+static const char *part_text(const struct overrides *g, enum part part, const char *own)
 {
-    const char *value = override_value(g, name);
+    const char *value = override_value(g, part == PART_TIERS ? tiers_setting : retention_setting);
     const struct kvr_method *other = value ? kvr_method_find(value) : NULL;
 
     if (other)
-        return name == tiers_setting ? other->tiers : other->retention;
+        return part == PART_TIERS ? other->tiers : other->retention;
     return !value ? own : strcmp(value, "none") == 0 ? NULL : value;
 }
 
@@ -423,7 +426,7 @@ static enum kvr_status open_tiers(struct kvr_scheme *p, const struct overrides *
                         "%s: tiers '%s': the tiers of a method with @study are fixed; drop "
                         "@study or this option",
                         p->name, override_value(g, tiers_setting));
-    return kvr_tiers_open(&p->tiers, part_text(g, tiers_setting, own));
+    return kvr_tiers_open(&p->tiers, part_text(g, PART_TIERS, own));
 }
 
 static enum kvr_status open_retention(struct kvr_scheme *p, const struct overrides *g)
@@ -431,7 +434,7 @@ static enum kvr_status open_retention(struct kvr_scheme *p, const struct overrid
     const char *own =
         p->shipped && p->shipped->retention ? p->shipped->retention : p->method->retention;
 
-    KVR_TRY(kvr_retention_open(&p->retention, part_text(g, retention_setting, own)));
+    KVR_TRY(kvr_retention_open(&p->retention, part_text(g, PART_RETENTION, own)));
     if (p->reading == KVR_STUDY && p->retention.part && p->retention.part->thin)
         return kvr_fail(KVR_EINVAL,
                         "%s: retention '%s' drops single tokens, but a @study version can drop "
@@ -487,7 +490,7 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
     if (st == KVR_OK)
         st = apply_all(p, settings, n_settings);
     if (st == KVR_OK)
-        st = settle(p);
+        st = apply_scheme_options(p);
     if (st != KVR_OK)
         goto fail;
     *out = p;
@@ -591,7 +594,7 @@ const char *kvr_scheme_warning(const struct kvr_scheme *p)
 }
 
 static void visit_table(const char *prefix, const struct kvr_opt *table, const void *opts,
-                        kvr_plan_visit_fn *fn, void *ctx)
+                        kvr_scheme_option_fn *fn, void *ctx)
 {
     char value[KVR_OPT_STRING_MAX];
 
@@ -599,7 +602,7 @@ static void visit_table(const char *prefix, const struct kvr_opt *table, const v
         fn(ctx, prefix, o, kvr_opts_text(o, opts, value, sizeof value));
 }
 
-void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx)
+void kvr_scheme_visit_options(const struct kvr_scheme *p, kvr_scheme_option_fn *fn, void *ctx)
 {
     char prefix[64];
 
@@ -623,7 +626,7 @@ void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx
         visit_table("retention.", p->retention.part->options, p->retention.opts, fn, ctx);
 }
 
-void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
+void kvr_scheme_visit_axes(const struct kvr_scheme *p, kvr_scheme_axis_fn *fn, void *ctx)
 {
     const bool study = p->reading == KVR_STUDY;
     char axis[64], text[512];

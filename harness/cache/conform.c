@@ -679,7 +679,7 @@ static enum kvr_status options(struct kvr_conform *c)
     struct kvr_scheme *p;
 
     KVR_TRY(kvr_scheme_open(&p, c->method, NULL, 0));
-    kvr_plan_visit(p, try_option, &e);
+    kvr_scheme_visit_options(p, try_option, &e);
     kvr_scheme_close(&p);
     snprintf(c->finding, sizeof c->finding, "%d option values tried", e.n);
     return e.st;

@@ -71,7 +71,7 @@ static enum kvr_status add_reading(json_t *out, const struct kvr_method *m, cons
         return st;
     }
     bits = kvr_scheme_bits(p, LIST_HEADS, LIST_HEAD_DIM);
-    kvr_plan_axes(p, add_axis, axes);
+    kvr_scheme_visit_axes(p, add_axis, axes);
     differs = p->shipped ? p->shipped->differs : kvr_scheme_is_study(p) ? m->differs : NULL;
     source = p->shipped ? p->shipped->source : m->paper;
     st = add(out, json_pack("{s:s, s:s, s:s, s:o, s:s?, s:o, s:s?}", "name", m->name, "reading",

@@ -82,7 +82,7 @@ static json_t *options_json(const struct kvr_scheme *p)
 {
     json_t *list = json_array();
 
-    kvr_plan_visit(p, add_option, list);
+    kvr_scheme_visit_options(p, add_option, list);
     return list;
 }
 
@@ -95,7 +95,7 @@ static json_t *axes_json(const struct kvr_scheme *p)
 {
     json_t *o = json_object();
 
-    kvr_plan_axes(p, add_axis, o);
+    kvr_scheme_visit_axes(p, add_axis, o);
     return o;
 }
 

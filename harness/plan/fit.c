@@ -175,7 +175,7 @@ static enum kvr_status find_option(const struct search *s, const struct kvr_opt 
         if (i != s->at)
             setting[k++] = s->setting[i];
     KVR_TRY(kvr_scheme_open(&scheme, s->spec, setting, k));
-    kvr_plan_visit(scheme, match, &n);
+    kvr_scheme_visit_options(scheme, match, &n);
     kvr_scheme_close(&scheme);
     if (!n.o || (n.o->type != KVR_OPT_T_INT && n.o->type != KVR_OPT_T_FLOAT))
         return kvr_fail(KVR_EINVAL,

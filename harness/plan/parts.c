@@ -85,12 +85,12 @@ json_t *kvr_parts_json(const struct kvr_scheme *p)
     json_t *o = json_object();
 
     if (o) {
-        kvr_plan_axes(p, add_axis, o);
+        kvr_scheme_visit_axes(p, add_axis, o);
         add_budget(o, p->opts.layer_budget);
         add_file(o, &p->retention, "map", "map_sha256", KVR_HEAD_MAP_ONLINE,
                  KVR_HEAD_MAP_PUBLISHED);
         add_file(o, &p->retention, "head", "head_sha256", KVR_SALIENCE_AUTO, KVR_SALIENCE_DRAWN);
-        kvr_plan_visit(p, add_calibration, o);
+        kvr_scheme_visit_options(p, add_calibration, o);
     }
     return o;
 }

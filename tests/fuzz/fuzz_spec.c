@@ -43,9 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         setting[k++] = (struct kvr_setting){ line, value + 1 };
     }
     if (spec && kvr_scheme_open(&p, spec, setting, k) == KVR_OK) {
-        kvr_plan_axes(p, ask, &length);
+        kvr_scheme_visit_axes(p, ask, &length);
         assert(length > 0);
-        kvr_plan_visit(p, check, &length);
+        kvr_scheme_visit_options(p, check, &length);
         kvr_scheme_warning(p);
         kvr_scheme_check(p, 2, 64);
         kvr_scheme_check(p, 1, 16);

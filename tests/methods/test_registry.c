@@ -162,10 +162,10 @@ START_TEST(axes_are_the_same_every_time)
 
     if (!p)
         return;
-    kvr_plan_axes(p, add_axis, &a);
+    kvr_scheme_visit_axes(p, add_axis, &a);
     kvr_scheme_close(&p);
     p = plan_of(_i, NULL, 0);
-    kvr_plan_axes(p, add_axis, &b);
+    kvr_scheme_visit_axes(p, add_axis, &b);
     kvr_scheme_close(&p);
     ck_assert_int_ge(a.count, 10);
     ck_assert_str_eq(a.text, b.text);
@@ -181,10 +181,10 @@ START_TEST(readings_are_told_apart)
     if (!m->study && !m->shipped[0].project)
         return;
     p = plan_of(READINGS * _i, NULL, 0);
-    kvr_plan_axes(p, add_axis, &a);
+    kvr_scheme_visit_axes(p, add_axis, &a);
     kvr_scheme_close(&p);
     p = plan_of(READINGS * _i + 1, NULL, 0);
-    kvr_plan_axes(p, add_axis, &b);
+    kvr_scheme_visit_axes(p, add_axis, &b);
     kvr_scheme_close(&p);
     if (!m->study && !strncmp(m->shipped[0].differs, "None", 4))
         ck_assert_str_eq(a.text, b.text); /* the method is the same as in its authors' project */
@@ -286,7 +286,7 @@ START_TEST(options_hold_at_both_ends)
         free(all);
         return;
     }
-    kvr_plan_visit(p, add_option, all);
+    kvr_scheme_visit_options(p, add_option, all);
     snprintf(spec, sizeof spec, "%s", p->name);
     kvr_scheme_close(&p);
     for (int i = 0; i < all->n; i++) {
@@ -393,7 +393,7 @@ START_TEST(options_have_no_order)
                 if (cases[i].set[order[k][j]].name)
                     set[n++] = cases[i].set[order[k][j]];
             ck_assert_msg(kvr_scheme_open(&p, cases[i].spec, set, n) == KVR_OK, "%s", kvr_error());
-            kvr_plan_visit(p, say_option, &said);
+            kvr_scheme_visit_options(p, say_option, &said);
             for (int j = 0; j < 2; j++)
                 ck_assert_msg(strstr(said.text, cases[i].want[j]) != NULL,
                               "%s, order %d: no '%s' in%s", cases[i].spec, k, cases[i].want[j],
@@ -458,7 +458,8 @@ static const struct {
     const char *spec;
     struct kvr_setting set[3];
     int n;
-    const char *axis; /* expected NAME=VALUE of kvr_plan_axes(); NULL: settings are refused */
+    const char
+        *axis; /* expected NAME=VALUE of kvr_scheme_visit_axes(); NULL: settings are refused */
     const char *word; /* part of the message if they are refused */
 } others[] = {
     { "RTN_INT2",
@@ -520,7 +521,7 @@ START_TEST(parts_of_other_rows)
     }
     ck_assert_msg(kvr_scheme_open(&p, others[_i].spec, others[_i].set, others[_i].n) == KVR_OK,
                   "%s", kvr_error());
-    kvr_plan_axes(p, add_axis, &a);
+    kvr_scheme_visit_axes(p, add_axis, &a);
     snprintf(line, sizeof line, "\n%s\n", others[_i].axis);
     ck_assert_msg(strstr(a.text, line) != NULL, "no '%s' in %s", others[_i].axis, a.text);
     kvr_scheme_close(&p);

@@ -14,6 +14,7 @@ BEGIN {
         "byte_kept|byte_worth|spot_of|raise_tops|shrink_output|sins|n_sins|" \
         "kvr_(beside|said|given|fits|need|seal|sealer|effort|few|told)(_[a-z_]+)?|weigh|shrink|" \
         "kvr_[a-z0-9_]+_(see|foretell|look|here|can|told|turn)|kvr_cache_watch(_fn)?|kvr_conv_room[a-z_]*|" \
+        "kvr_plan_(visit|axes|axis_fn|visit_fn)|" \
         "watch_ctx|watch_ns)$"
     most = 35 # words in a sentence of a header or a document
     letter = "[A-Za-z]"

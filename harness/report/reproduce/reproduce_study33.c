@@ -39,7 +39,8 @@ static const char *few_prompts(const char *method)
     return "";
 }
 
-static enum kvr_status open_plan(struct kvr_scheme **scheme, const char *method, const char *suite)
+static enum kvr_status open_scheme(struct kvr_scheme **scheme, const char *method,
+                                   const char *suite)
 {
     const struct kvr_setting budgets = { .name = "layer_budget", .value = suite };
     char spec[128];
@@ -324,7 +325,7 @@ static enum kvr_status add_method(struct kvr_repro *r, const struct suite *s, co
         return KVR_OK;
     if (!r->measured &&
         (kvr_repro_wants(r, "compression") || kvr_repro_wants(r, "peak_vram_gib"))) {
-        KVR_TRY(open_plan(&scheme, method, s->name));
+        KVR_TRY(open_scheme(&scheme, method, s->name));
         if (kvr_repro_wants(r, "compression"))
             st = add_ratio(r, s, method, scheme);
         if (st == KVR_OK && kvr_repro_wants(r, "peak_vram_gib"))
