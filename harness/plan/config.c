@@ -143,8 +143,8 @@ static enum kvr_status read_traces(struct kvr_config *c, const struct kvr_yaml_n
         KVR_TRY(read_trace(c, kvr_yaml_at(n, i), &c->model[i]));
         KVR_TRY(add_prompt(c, i));
     }
-    /* A suite needs a nonzero default of `frames`. settle_trace() replaces it by each trace's own
-     * number. */
+    /* A suite needs a nonzero default of `frames`. apply_trace_defaults() replaces it by each
+     * trace's own number. */
     c->suite->frames = kvr_trace_info(c->model[0].trace)->n_frames;
     return KVR_OK;
 }
@@ -293,13 +293,13 @@ static enum kvr_status keep_path(const struct kvr_config *c, const struct kvr_ya
 {
     /* realpath() writes to `real` instead of allocating memory */
     char real[PATH_MAX], *found = NULL, *copy;
-    const char *whole;
+    const char *resolved;
 
     KVR_TRY(find_file(c, n, &found));
-    whole = realpath(found, real);
-    copy = kvr_yaml_alloc(c->doc, strlen(whole ? whole : found) + 1);
+    resolved = realpath(found, real);
+    copy = kvr_yaml_alloc(c->doc, strlen(resolved ? resolved : found) + 1);
     if (copy)
-        strcpy(copy, whole ? whole : found);
+        strcpy(copy, resolved ? resolved : found);
     free(found);
     *out = copy;
     return copy ? KVR_OK : no_memory();

@@ -57,7 +57,7 @@ static double cost_of(const struct point *p)
 
 /* Returns whether `p` is the first group of a language-model prompt. The first cell of this group
  * also runs the BF16 forward pass (the teacher), whose outputs all cells of the prompt use. */
-static bool teaches(const struct point *p)
+static bool runs_teacher(const struct point *p)
 {
     for (int i = 0; i < KVR_N_SETTINGS; i++)
         if (p->index[i])
@@ -69,7 +69,7 @@ static bool teaches(const struct point *p)
  * Two cells are duplicates if they have the same key. They are also duplicates if they have the
  * same method, and the option values found for their bit budgets give the same predicted bits per
  * element. */
-static bool there_already(const struct kvr_sweep *s, int first)
+static bool is_duplicate(const struct kvr_sweep *s, int first)
 {
     const struct kvr_cell *last = &s->cell[s->n_cells - 1];
 
@@ -86,7 +86,7 @@ static bool there_already(const struct kvr_sweep *s, int first)
 
 /* Returns whether the length found for a sliding window with a bit budget is at least the cell's
  * attention window (setting `window`). Such a sliding window has no effect. */
-static bool shows_all(const struct kvr_cell *c)
+static bool window_has_no_effect(const struct kvr_cell *c)
 {
     return c->fit.at >= 0 && c->set.window > 0 &&
            strtod(c->fit.value, NULL) >= (double)c->set.window;
@@ -95,15 +95,15 @@ static bool shows_all(const struct kvr_cell *c)
 /* Adds the cell of a default baseline (baselines.h) to a group. The cell is omitted if the model
  * does not support the method, if the group already contains the cell, or if the method is a
  * sliding window without effect. */
-static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
-                                   const struct kvr_config_method *m, int first)
+static enum kvr_status add_default_baseline(struct kvr_sweep *s, const struct point *p,
+                                            const struct kvr_config_method *m, int first)
 {
     struct kvr_cell *last;
     bool wanted;
 
     KVR_TRY(kvr_sweep_add_cell(s, p, m, first, NULL));
     last = &s->cell[s->n_cells - 1];
-    wanted = last->possible && !there_already(s, first) && !shows_all(last);
+    wanted = last->possible && !is_duplicate(s, first) && !window_has_no_effect(last);
     if (!last->warning[0])
         snprintf(last->warning, sizeof last->warning, "%s", kvr_baseline_note);
     if (!wanted) {
@@ -130,10 +130,10 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
         if (!base && kvr_is_reference(&c->method[i]))
             base = &c->method[i];
     if (p->set.jitter == 0 && p->repeat == 0)
-        p->unmoved = first;
-    KVR_TRY(
-        kvr_sweep_add_cell(s, p, base, p->set.jitter ? p->unmoved : first, why[0] ? why : NULL));
-    if (teaches(p))
+        p->unperturbed = first;
+    KVR_TRY(kvr_sweep_add_cell(s, p, base, p->set.jitter ? p->unperturbed : first,
+                               why[0] ? why : NULL));
+    if (runs_teacher(p))
         s->cell[first].cost += kvr_teacher_flop(p->facts->config, p->set.frames);
     for (int i = 0; i < c->n_methods && !control; i++) {
         if (&c->method[i] == base)
@@ -141,14 +141,14 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
         KVR_TRY(kvr_sweep_add_cell(s, p, &c->method[i], first, why[0] ? why : NULL));
         KVR_TRY(kvr_sweep_check_labels(s, first));
     }
-    for (int i = 0; i < s->unasked->n && !control && !why[0]; i++)
-        KVR_TRY(add_unasked(s, p, &s->unasked->method[i], first));
+    for (int i = 0; i < s->default_baselines->n && !control && !why[0]; i++)
+        KVR_TRY(add_default_baseline(s, p, &s->default_baselines->method[i], first));
     return KVR_OK;
 }
 
 /* Returns whether all zipped axes (config key `zip`), which advance together, have the same index.
  * Other combinations of their values are not part of the sweep. */
-static bool in_step(const struct kvr_sweep *s, const struct point *p)
+static bool zipped_axes_agree(const struct kvr_sweep *s, const struct point *p)
 {
     int at = -1;
 
@@ -164,7 +164,7 @@ static bool in_step(const struct kvr_sweep *s, const struct point *p)
 
 /* Copies the seed from the trace. The numbers of frames and of sink frames are also copied, unless
  * the sweep sets them. */
-static void settle_trace(const struct kvr_config *c, struct point *p)
+static void apply_trace_defaults(const struct kvr_config *c, struct point *p)
 {
     const struct kvr_trace_info *i = kvr_trace_info(p->model->trace);
 
@@ -177,7 +177,7 @@ static void settle_trace(const struct kvr_config *c, struct point *p)
 
 /* Sets the settings of point `p` that depend on the model, suite or prompt. A setting that has no
  * effect on this kind of run is set to its default. */
-static void settle(const struct kvr_sweep *s, struct point *p)
+static void apply_defaults(const struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
     struct kvr_settings none;
@@ -193,7 +193,7 @@ static void settle(const struct kvr_sweep *s, struct point *p)
         p->set.seed = (int64_t)p->suite->seed;
     p->set.seed += p->prompt->index;
     if (p->model->trace)
-        settle_trace(c, p);
+        apply_trace_defaults(c, p);
     else if (p->facts->config->is_lm)
         p->set.chunk = p->set.chunk ? p->set.chunk : DEFAULT_CHUNK;
     if ((p->model->trace || p->facts->config->is_lm) && strcmp(p->set.forcing, "none") == 0)
@@ -239,7 +239,7 @@ static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
     struct kvr_settings none;
     int draws, control;
 
-    settle(s, p);
+    apply_defaults(s, p);
     if (probe && c->set.probe_prompts && p->prompt - p->suite->prompt >= c->set.probe_prompts)
         return KVR_OK;
     draws = p->set.jitter;
@@ -258,7 +258,7 @@ static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
 
 /* Advances the indices of the axes to the next point; the last axis changes fastest. Returns false
  * after the last point. */
-static bool next_place(const struct kvr_config *c, int index[KVR_N_SETTINGS])
+static bool next_point(const struct kvr_config *c, int index[KVR_N_SETTINGS])
 {
     for (int i = KVR_N_SETTINGS - 1; i >= 0; i--) {
         if (++index[i] < c->values[i].n)
@@ -284,9 +284,9 @@ static enum kvr_status over_settings(struct kvr_sweep *s, struct point *p)
         for (int i = 0; i < KVR_N_SETTINGS; i++)
             if (kvr_setting_rows[i].flags & KVR_SET_AXIS)
                 kvr_setting_choose(&p->set, (enum kvr_setting_id)i, &c->values[i], p->index[i]);
-        if (in_step(s, p))
+        if (zipped_axes_agree(s, p))
             KVR_TRY(over_repeats(s, p));
-    } while (next_place(c, p->index));
+    } while (next_point(c, p->index));
     return KVR_OK;
 }
 
@@ -349,10 +349,10 @@ enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *con
 
     memset(s, 0, sizeof *s);
     s->config = config;
-    s->unasked = malloc(sizeof *s->unasked);
-    if (!s->unasked)
+    s->default_baselines = malloc(sizeof *s->default_baselines);
+    if (!s->default_baselines)
         return kvr_sweep_no_memory();
-    st = kvr_baselines_make(s->unasked, config);
+    st = kvr_baselines_make(s->default_baselines, config);
     if (st == KVR_OK)
         st = kvr_sweep_check_size(s);
     if (st == KVR_OK)
@@ -371,7 +371,7 @@ void kvr_sweep_free(struct kvr_sweep *s)
     for (int i = 0; i < s->n_cells; i++)
         kvr_sweep_free_cell(&s->cell[i]);
     free(s->cell);
-    free(s->unasked);
+    free(s->default_baselines);
     kvr_fit_cache_free(&s->fits);
     kvr_key_options_free(&s->key_options);
     memset(s, 0, sizeof *s);

@@ -39,7 +39,7 @@ struct kvr_model_facts {
 
 struct kvr_sweep {
     const struct kvr_config *config;
-    struct kvr_baselines *unasked;      /* added baselines (baselines.h); owned */
+    struct kvr_baselines *default_baselines; /* baselines.h; owned */
     struct kvr_fit_cache fits;          /* option values that a search found for memory budgets */
     struct kvr_key_options key_options; /* cache: which options of each method are part of the
                                          * keys of its cells */

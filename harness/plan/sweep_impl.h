@@ -24,9 +24,9 @@ struct point {
     struct kvr_settings set;
     int index[KVR_N_SETTINGS]; /* index of the setting's value in the config's list */
     int repeat;
-    int unmoved; /* index in the sweep's cells of the BF16 cell with unperturbed noise, the baseline
-                  * of BF16 cells with perturbed noise (setting `jitter`) */
-    double cost; /* predicted FLOPs of one cell at this point */
+    int unperturbed; /* index in the sweep's cells of the BF16 cell with unperturbed noise, the
+                      * baseline of BF16 cells with perturbed noise (setting `jitter`) */
+    double cost;     /* predicted FLOPs of one cell at this point */
 };
 
 /* Computes the cell's spec and the hashes `group`, `rollout` and `key`, which are explained in

@@ -24,7 +24,7 @@ static double count_cells(const struct kvr_sweep *s)
     }
     for (int i = 0; i < c->n_suites; i++)
         prompts += c->suite[i].n_prompts;
-    return n * zipped * prompts * c->n_models * (c->n_methods + s->unasked->n);
+    return n * zipped * prompts * c->n_models * (c->n_methods + s->default_baselines->n);
 }
 
 static bool asks_to_solve(const struct kvr_config_method *m)
@@ -70,8 +70,8 @@ static enum kvr_status check_solving(const struct kvr_sweep *s)
 
     for (int i = 0; i < c->n_methods; i++)
         n += asks_to_solve(&c->method[i]);
-    for (int i = 0; i < s->unasked->n; i++)
-        n += asks_to_solve(&s->unasked->method[i]);
+    for (int i = 0; i < s->default_baselines->n; i++)
+        n += asks_to_solve(&s->default_baselines->method[i]);
     seconds = n ? n * seconds_a_budget(c) : 0;
     if (seconds <= MAX_SOLVE_S)
         return KVR_OK;

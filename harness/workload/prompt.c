@@ -214,7 +214,7 @@ static void first_defaults(struct reader *r)
     for (int i = OBJECT; i < GROUND; i++)
         r->ids[i] = lookup(c, "", "<none>");
     r->ids[GROUND] = lookup(c, "bg:", "plain");
-    r->ids[GROUND + 1] = -1; /* background colour: settle() chooses it later */
+    r->ids[GROUND + 1] = -1; /* background colour: apply_defaults() chooses it later */
     r->ids[CAMERA] = lookup(c, "cam:", "static");
     r->ids[PAD] = lookup(c, "", "<pad>");
 }
@@ -369,7 +369,7 @@ static enum kvr_status take_word(struct reader *r)
 
 /* Checks the direction of an object's motion. A drifting object without a direction drifts right.
  * With other motions a direction is an error. */
-static enum kvr_status settle_object(struct reader *r, int base)
+static enum kvr_status apply_object_defaults(struct reader *r, int base)
 {
     bool drifts = r->ids[base + MOTION] == lookup(r->cfg, "motion:", "drifts");
     bool points = r->ids[base + DIR] != lookup(r->cfg, "dir:", "-");
@@ -386,7 +386,7 @@ static enum kvr_status settle_object(struct reader *r, int base)
         strchr(r->cfg->vocabulary[r->ids[base + MOTION]], ':') + 1);
 }
 
-static enum kvr_status settle(struct reader *r)
+static enum kvr_status apply_defaults(struct reader *r)
 {
     const struct kvr_model_config *c = r->cfg;
 
@@ -396,9 +396,9 @@ static enum kvr_status settle(struct reader *r)
             "prompt: 'pans' in the act that ends at character %zu is not followed by left, "
             "right, up or down",
             (size_t)(r->at - r->text));
-    KVR_TRY(settle_object(r, 0));
+    KVR_TRY(apply_object_defaults(r, 0));
     if (r->ids[OBJECT] != lookup(c, "", "<none>"))
-        KVR_TRY(settle_object(r, OBJECT));
+        KVR_TRY(apply_object_defaults(r, OBJECT));
     if (r->ids[GROUND + 1] < 0)
         r->ids[GROUND + 1] =
             lookup(c, "color:", r->ids[COLOR] == lookup(c, "color:", "blue") ? "white" : "blue");
@@ -459,7 +459,7 @@ static enum kvr_status read_act(struct reader *r, int *chunk)
             KVR_EINVAL,
             "prompt: the act before character %zu is empty; acts are separated by ';' or '|'",
             (size_t)(r->at - r->text) + 1);
-    return settle(r);
+    return apply_defaults(r);
 }
 
 static enum kvr_status place_acts(struct kvr_prompt *p, int n_chunks)
