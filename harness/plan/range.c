@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Largest magnitude of the ends of a range. Larger integers may be rounded when they are read. */
+static const double largest = 9007199254740991; /* 2^53 - 1 */
+
 struct range {
     double from, to, step;
     bool times; /* whether `step` is multiplied instead of added */
@@ -90,6 +93,12 @@ static enum kvr_status count(const struct kvr_yaml_node *at, const struct range 
             "that is not below the start",
             r->from, r->to, r->times ? "factor" : "step", r->step,
             r->times ? "a factor above 1, a start above 0" : "a step above 0");
+    if (fabs(r->from) > largest || fabs(r->to) > largest)
+        return kvr_yaml_fail(
+            at,
+            "the range from %.17g to %.17g exceeds the limit of +-%.0f for its ends; "
+            "list the values instead",
+            r->from, r->to, largest);
     k = r->times ? log(r->to / r->from) / log(r->step) : (r->to - r->from) / r->step;
     if (!(k < KVR_RANGE_MAX))
         return kvr_yaml_fail(
@@ -100,6 +109,16 @@ static enum kvr_status count(const struct kvr_yaml_node *at, const struct range 
     return KVR_OK;
 }
 
+/* Writes the integers of a range exactly. Other values get 10 significant digits, so that 0.1 + 0.1
+ * + 0.1 is written as 0.3. */
+static void write_value(char *text, size_t size, const struct range *r, int i)
+{
+    const bool integer = r->from == floor(r->from) && r->step == floor(r->step);
+
+    snprintf(text, size, integer ? "%.0f" : "%.10g",
+             r->times ? r->from * pow(r->step, i) : r->from + r->step * i);
+}
+
 static struct kvr_yaml_node *value_node(struct kvr_yaml *y, const struct kvr_yaml_node *at,
                                         const struct range *r, int i)
 {
@@ -108,7 +127,7 @@ static struct kvr_yaml_node *value_node(struct kvr_yaml *y, const struct kvr_yam
 
     if (!n || !text)
         return NULL;
-    snprintf(text, 32, "%.10g", r->times ? r->from * pow(r->step, i) : r->from + r->step * i);
+    write_value(text, 32, r, i);
     *n = (struct kvr_yaml_node){ .kind = KVR_YAML_SCALAR,
                                  .file = at->file,
                                  .line = at->line,

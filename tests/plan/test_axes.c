@@ -68,6 +68,23 @@ START_TEST(range_values)
 }
 END_TEST
 
+/* Seeds have more digits than a range's fractions. */
+START_TEST(range_of_large_integers)
+{
+    struct kvr_config c;
+
+    ck_assert_msg(kvr_config_read_text(&c,
+                                       BASE "methods: [BF16]\nframes: 3\n"
+                                            "seed: 9007199254740989..9007199254740991\n",
+                                       "a.yaml", NULL) == KVR_OK,
+                  "%s", kvr_error());
+    ck_assert_int_eq(c.values[KVR_SET_seed].n, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(c.values[KVR_SET_seed].value[i], 9007199254740989 + i);
+    kvr_config_free(&c);
+}
+END_TEST
+
 START_TEST(range_of_an_option)
 {
     struct kvr_config c;
@@ -91,6 +108,8 @@ static const struct {
     { "frames: 1..8*1\n", "contains no value" },
     { "frames: 1..10+0\n", "contains no value" },
     { "frames: 1..100000\n", "more than the limit of 1000 values" },
+    { "frames: 3\nseed: 9007199254740993..9007199254740993\n", "list the values instead" },
+    { "frames: 3\nseed: {from: 1, to: 1e19, times: 10}\n", "limit of +-9007199254740991" },
     { "frames: '6..9'\n", "whole number" },
     { "frames: 6..9x\n", "whole number" },
     { "frames: [6, 9]\nwindow: [3, 6, 9]\nzip: [frames, window]\n",
@@ -247,6 +266,7 @@ int main(void)
 
     tcase_add_unchecked_fixture(tc, read_model, free_model);
     tcase_add_loop_test(tc, range_values, 0, sizeof ranges / sizeof *ranges);
+    tcase_add_test(tc, range_of_large_integers);
     tcase_add_test(tc, range_of_an_option);
     tcase_add_loop_test(tc, refused, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(tc, too_many_ranges);
