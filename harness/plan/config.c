@@ -363,25 +363,20 @@ static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_y
     return pick_prompts(s, pick);
 }
 
-static bool are_prompts(const struct kvr_yaml_node *n)
-{
-    return n && n->kind == KVR_YAML_LIST && n->n > 0 && n->item[0]->kind == KVR_YAML_MAP;
-}
-
 static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     const struct kvr_yaml_node *n = kvr_yaml_get(root, "suite");
     const struct kvr_yaml_node *prompts = kvr_yaml_get(root, "prompts");
-    int count;
+    int count, n_own = 0; /* number of suites with their own key `prompts` */
 
     if (c->n_suites) /* suites exist already if the config lists traces */
         return KVR_OK;
-    if (n && are_prompts(prompts))
+    if (n && prompts && prompts->kind == KVR_YAML_LIST && prompts->n > 0 &&
+        prompts->item[0]->kind == KVR_YAML_MAP)
         return kvr_yaml_fail(prompts, "use 'prompts' or 'suite', not both");
-    if (!n && !are_prompts(prompts))
-        return kvr_yaml_fail(
-            prompts ? prompts : root,
-            "the sweep has neither 'suite' nor 'prompts'; 'prompts' needs a list of {id, text}");
+    if (!n && !prompts)
+        return kvr_yaml_fail(root,
+                             "the sweep has neither 'suite' nor 'prompts' (a list of {id, text})");
     if (!n) {
         c->suite = calloc(1, sizeof *c->suite);
         if (!c->suite)
@@ -395,13 +390,18 @@ static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_n
     if (!c->suite)
         return no_memory();
     for (int i = 0; i < count; i++) {
+        const struct kvr_yaml_node *entry = kvr_yaml_at(n, i);
+
         c->n_suites++;
-        KVR_TRY(read_suite(c, kvr_yaml_at(n, i), prompts, &c->suite[i]));
+        KVR_TRY(read_suite(c, entry, prompts, &c->suite[i]));
+        n_own += entry->kind == KVR_YAML_MAP && kvr_yaml_get(entry, "prompts");
         for (int j = 0; j < i; j++)
             if (strcmp(c->suite[i].name, c->suite[j].name) == 0)
-                return kvr_yaml_fail(kvr_yaml_at(n, i), "suite '%s' is listed twice",
-                                     c->suite[i].name);
+                return kvr_yaml_fail(entry, "suite '%s' is listed twice", c->suite[i].name);
     }
+    if (prompts && n_own == count)
+        return kvr_yaml_fail(prompts, "'prompts' would have no effect: each suite has its own "
+                                      "'prompts'; remove one of the two");
     return KVR_OK;
 }
 

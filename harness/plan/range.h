@@ -14,8 +14,8 @@
 enum { KVR_RANGE_MAX = 1000 }; /* maximum number of values of one range */
 
 /* Replaces all ranges of the document by lists. KVR_EINVAL: a step has the wrong sign, a range
- * has more than KVR_RANGE_MAX values, or the magnitude of an end exceeds 2^53 - 1. The message gives
- * file, line and column. */
+ * has more than KVR_RANGE_MAX values, or the magnitude of an end exceeds 2^53 - 1. The message
+ * gives file, line and column. */
 enum kvr_status kvr_ranges_expand(struct kvr_yaml *y);
 
 #endif

@@ -324,6 +324,9 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
                                         "tokens", "embeddings", "held_out", "image", NULL };
     const struct kvr_yaml_node *id, *text, *shots, *word;
 
+    if (n->kind != KVR_YAML_MAP)
+        return kvr_yaml_fail(n, "a prompt needs a map {id: NAME, text: TEXT}, found %s",
+                             kvr_yaml_kind_name(n));
     KVR_TRY(kvr_yaml_keys(n, keys));
     id = kvr_yaml_get(n, "id");
     text = kvr_yaml_get(n, "text");
