@@ -2,10 +2,12 @@
 #include "harness/cli/args.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/cli/wrap.h"
+#include "harness/core/duration.h"
 #include "harness/core/opts.h"
 
 enum { MAX_ARGS = 64 };
@@ -81,6 +83,21 @@ static enum kvr_status set_number(const struct kvr_command *cmd, const struct kv
     return KVR_OK;
 }
 
+static enum kvr_status set_time(const struct kvr_command *cmd, const struct kvr_arg *a, void *at,
+                                const char *text)
+{
+    double x;
+
+    if (!kvr_duration_parse(text, &x))
+        return kvr_fail(KVR_EINVAL, "%s: --%s '%s': need " KVR_DURATION_FORM, cmd->name, a->name,
+                        text);
+    if (!(x >= a->min && x <= a->max))
+        return kvr_fail(KVR_EINVAL, "%s: --%s '%s': need a time from %.0fs to %.0fh", cmd->name,
+                        a->name, text, a->min, floor(a->max / 3600));
+    *(int *)at = (int)x;
+    return KVR_OK;
+}
+
 static enum kvr_status set_value(const struct kvr_command *cmd, const struct kvr_arg *a, void *opts,
                                  const char *text)
 {
@@ -93,6 +110,8 @@ static enum kvr_status set_value(const struct kvr_command *cmd, const struct kvr
     case KVR_ARG_T_INT:
     case KVR_ARG_T_REAL:
         return set_number(cmd, a, at, text);
+    case KVR_ARG_T_TIME:
+        return set_time(cmd, a, at, text);
     case KVR_ARG_T_U64: {
         char *end;
         unsigned long long x;

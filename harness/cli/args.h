@@ -29,6 +29,7 @@ enum kvr_arg_type {
     KVR_ARG_T_INT,  /* int */
     KVR_ARG_T_U64,  /* uint64_t */
     KVR_ARG_T_REAL, /* double */
+    KVR_ARG_T_TIME, /* int: seconds, given as in "90s", "30m", "2h" or "90" (duration.h) */
     KVR_ARG_T_LIST, /* struct kvr_arg_list, for an option that may be repeated */
 };
 
@@ -46,7 +47,7 @@ struct kvr_arg {
     size_t offset;
     const char *value; /* placeholder of the value in the help, or NULL for a flag */
     const char *def;   /* default value as text (NULL: the value is 0) */
-    double min, max;   /* INT, REAL */
+    double min, max;   /* INT, REAL, TIME (seconds) */
     const char *help;
 };
 
@@ -69,6 +70,10 @@ struct kvr_arg {
 #define KVR_ARG_REAL(S, f, name, letter, value, def, lo, hi, help)                                 \
     {                                                                                              \
         name, letter, KVR_ARG_T_REAL, offsetof(S, f), value, def, lo, hi, help                     \
+    }
+#define KVR_ARG_TIME(S, f, name, letter, value, def, lo, hi, help)                                 \
+    {                                                                                              \
+        name, letter, KVR_ARG_T_TIME, offsetof(S, f), value, def, lo, hi, help                     \
     }
 #define KVR_ARG_LIST(S, f, name, letter, value, help)                                              \
     {                                                                                              \

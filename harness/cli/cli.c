@@ -168,25 +168,3 @@ enum kvr_status kvr_cli_window(const char *command, int frames, int chunk)
                      "%s: --window %d: must be 0 (all frames) or at least %d (frames per chunk)",
                      command, frames, chunk);
 }
-
-enum kvr_status kvr_cli_budget(const char *command, const char *text, int *seconds)
-{
-    char *end;
-    double x;
-
-    *seconds = 0;
-    if (!text)
-        return KVR_OK;
-    x = strtod(text, &end);
-    x *= *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
-    if (end == text || (*end && (!strchr("smh", *end) || end[1])))
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: --budget '%s': need a time such as 90s, 30m or 2h (without a unit: seconds)",
-            command, text);
-    if (!(x >= 1 && x <= 1e7))
-        return kvr_fail(KVR_EINVAL, "%s: --budget '%s': need a time from 1s to 2777h", command,
-                        text);
-    *seconds = (int)x;
-    return KVR_OK;
-}

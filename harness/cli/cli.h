@@ -76,10 +76,6 @@ void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geome
  * default) or at least one chunk. */
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
 
-/* Parses the value of --budget ("90s", "30m", "2h", "90") into seconds. If `text` is NULL, *seconds
- * is 0 (no limit). */
-enum kvr_status kvr_cli_budget(const char *command, const char *text, int *seconds);
-
 /* Splits the "key=value" strings of `list`, which are the values of option -O. Sets `name` and
  * `value` of out[i] to the key and the value of string i; `out` has list->n elements. The text of
  * the names and values is stored in buf [n_buf]. */

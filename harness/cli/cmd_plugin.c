@@ -292,8 +292,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct plugin_opts, device, "device", 0, "NAME", NULL,
                  "device whose stored bytes are compared with the CPU's: cuda or emulated; the "
                  "default is the one that this build supports"),
-    KVR_ARG_INT(struct plugin_opts, timeout_s, "timeout", 0, "S", "300", 1, 86400,
-                "time limit of each check, in seconds, 1 to 86400"),
+    KVR_ARG_TIME(struct plugin_opts, timeout_s, "timeout", 0, "TIME", "300", 1, 86400,
+                 "time limit of each check, in seconds or with a unit as in 30m (at most 24h)"),
     KVR_ARG_TEXT(struct plugin_opts, out, "out", 'o', "DIR", ".",
                  "for `new`: folder in which the method's file and its test are created"),
     KVR_ARG_FLAG(struct plugin_opts, json, "json", 0, "print the result of each check as JSON"),

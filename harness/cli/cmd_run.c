@@ -21,8 +21,8 @@ KVR_STATEMENT(failed_scores);
 #define GIB (1024.0 * MIB)
 
 struct run_opts {
-    const char *db, *out, *filter, *retry, *retries, *shard, *costs, *budget;
-    int jobs, timeout_s, limit;
+    const char *db, *out, *filter, *retry, *retries, *shard, *costs;
+    int jobs, timeout_s, budget_s, limit;
     bool dry_run, dump_config, force, stale, json, quiet, progress;
     struct kvr_arg_list set;
 };
@@ -386,9 +386,8 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
     struct kvr_run_summary s = { 0 };
     const bool kept = o->json && o->dry_run;
     struct plan plan = { kept ? json_array() : NULL, kept ? json_array() : NULL, NULL };
-    int budget_s = 0;
     char *text = NULL;
-    enum kvr_status st = kvr_cli_budget("run", o->budget, &budget_s);
+    enum kvr_status st;
     struct kvr_run_options r = {
         .sweep = { .path = call->words[0],
                    .preferences = preferences,
@@ -401,7 +400,7 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
         .stale = o->stale,
         .limit = o->limit,
         .costs = o->costs,
-        .budget_s = budget_s,
+        .budget_s = o->budget_s,
         .width = width,
         .dry_run = o->dry_run,
         .progress = kvr_preferences_number(preferences, KVR_PREF_QUIET, 0) ? NULL : stderr,
@@ -412,8 +411,7 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
         .argv = call->argv,
     };
 
-    if (st == KVR_OK)
-        st = parse_shard(o->shard, &r.shard, &r.n_shards);
+    st = parse_shard(o->shard, &r.shard, &r.n_shards);
     if (st == KVR_OK)
         st = kvr_yaml_load(&text, &r.sweep.n_text, r.sweep.path);
     r.sweep.text = text;
@@ -473,12 +471,14 @@ static const struct kvr_arg args[] = {
         struct run_opts, costs, "costs", 0, "FILE", NULL,
         "database with measured times of cells, which are used to give all shards equal run "
         "time; without it, all shards get equal FLOPs"),
-    KVR_ARG_TEXT(struct run_opts, budget, "budget", 0, "TIME", NULL,
-                 "time limit of the whole run, such as 90s, 30m or 2h; cells that "
-                 "reduce the standard errors of the methods' means most for their cost run first"),
-    KVR_ARG_INT(
-        struct run_opts, timeout_s, "timeout", 0, "SECONDS", "0", 0, 604800,
-        "time limit per cell, in seconds (at most 604800); 0 means timeout_s of the config"),
+    KVR_ARG_TIME(
+        struct run_opts, budget_s, "budget", 0, "TIME", NULL, 1, 1e7,
+        "time limit of the whole run, in seconds or with a unit as in 90s, 30m or 2h; cells "
+        "that reduce the standard errors of the methods' means most for their cost run first"),
+    KVR_ARG_TIME(
+        struct run_opts, timeout_s, "timeout", 0, "TIME", "0", 0, 604800,
+        "time limit per cell, in seconds or with a unit as in 90s, 30m or 2h (at most 168h); "
+        "0 means timeout_s of the config"),
     KVR_ARG_LIST(struct run_opts, set, "set", 's', "AXIS=VALUE",
                  "replace the config's values of setting AXIS, as in frames=21; may be repeated"),
     KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary of the run as JSON"),

@@ -113,8 +113,9 @@ static const struct kvr_arg args[] = {
                  "{frames} for its raw frames and {reference} for the raw frames of the baseline"),
     KVR_ARG_TEXT(struct score_opts, name, "name", 0, "NAME", NULL,
                  "for --command: name of the metric in the database, one word without dots"),
-    KVR_ARG_INT(struct score_opts, timeout_s, "timeout", 0, "S", "60", 1, 86400,
-                "for --command: time limit per cell, in seconds (1..86400)"),
+    KVR_ARG_TIME(
+        struct score_opts, timeout_s, "timeout", 0, "TIME", "60", 1, 86400,
+        "for --command: time limit per cell, in seconds or with a unit as in 30m (at most 24h)"),
     KVR_ARG_FLAG(struct score_opts, no_sandbox, "no-sandbox", 0,
                  "for --command: allow the metric program to write files and use the network"),
     KVR_ARG_FLAG(struct score_opts, force, "force", 0, "recompute existing values"),

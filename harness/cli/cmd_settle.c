@@ -8,8 +8,8 @@
 #include "harness/settle/settle.h"
 
 struct settle_opts {
-    const char *db, *out, *ledger, *budget, *format;
-    int jobs, most, elsewhere;
+    const char *db, *out, *ledger, *format;
+    int jobs, most, budget_s, elsewhere;
     bool json, quiet;
 };
 
@@ -46,17 +46,17 @@ static int run(const struct kvr_call *call)
                                           .out = o->out,
                                           .jobs = o->jobs,
                                           .most = o->most,
+                                          .budget_s = o->budget_s,
                                           .elsewhere = o->elsewhere,
                                           .progress = o->quiet ? NULL : stderr,
                                           .argc = call->argc,
                                           .argv = call->argv };
-    enum kvr_status st = kvr_cli_budget("settle", o->budget, &options.budget_s);
+    enum kvr_status st;
 
     for (int i = 0; i < call->n_words; i++)
         ids[i] = call->words[i];
     options.ids = all ? NULL : ids;
-    if (st == KVR_OK)
-        st = kvr_settle(&options, &s);
+    st = kvr_settle(&options, &s);
     if (st == KVR_OK)
         st = print(o, options.ids);
     if (st != KVR_OK)
@@ -82,9 +82,9 @@ static const struct kvr_arg args[] = {
         "output folder for frames and for settle.yaml, the config of the sweep that ran last"),
     KVR_ARG_TEXT(struct settle_opts, ledger, "ledger", 0, "FILE", NULL,
                  "YAML file of claims (ledger); the default is results/claims.yaml"),
-    KVR_ARG_TEXT(struct settle_opts, budget, "budget", 0, "TIME", NULL,
-                 "time limit of the whole run, such as 90s, 30m or 2h; claims that are cheapest to "
-                 "decide come first"),
+    KVR_ARG_TIME(struct settle_opts, budget_s, "budget", 0, "TIME", NULL, 1, 1e7,
+                 "time limit of the whole run, in seconds or with a unit as in 90s, 30m or 2h; "
+                 "claims that are cheapest to decide come first"),
     KVR_ARG_INT(struct settle_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
                 "number of cells that run in parallel; 0 means one per core"),
     KVR_ARG_INT(

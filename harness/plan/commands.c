@@ -113,7 +113,7 @@ enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
     if (kvr_yaml_get(n, "scores"))
         KVR_TRY(read_scores(kvr_yaml_get(n, "scores"), out));
     if (kvr_yaml_get(n, "timeout_s"))
-        KVR_TRY(kvr_yaml_int(kvr_yaml_get(n, "timeout_s"), 1, 86400, &timeout));
+        KVR_TRY(kvr_yaml_seconds(kvr_yaml_get(n, "timeout_s"), 1, 86400, &timeout));
     out->timeout_s = (int)timeout;
     return KVR_OK;
 }

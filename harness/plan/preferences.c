@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { TEXT, NUMBER, FLAG };
+enum kind { TEXT, NUMBER, SECONDS, FLAG };
 
 static const struct {
     const char *key, *variable;
@@ -17,7 +17,7 @@ static const struct {
 } known[KVR_N_PREFS] = {
     [KVR_PREF_DB] = { "db", "KVREEL_DB", TEXT, 0, 0, NULL },
     [KVR_PREF_OUT] = { "out", "KVREEL_OUT", TEXT, 0, 0, NULL },
-    [KVR_PREF_TIMEOUT_S] = { "timeout_s", "KVREEL_TIMEOUT_S", NUMBER, 1, 604800, NULL },
+    [KVR_PREF_TIMEOUT_S] = { "timeout_s", "KVREEL_TIMEOUT_S", SECONDS, 1, 604800, NULL },
     [KVR_PREF_MEMORY_MIB] = { "memory_mib", "KVREEL_MEMORY_MIB", NUMBER, 0, 1 << 30, NULL },
     [KVR_PREF_JOBS] = { "jobs", "KVREEL_JOBS", NUMBER, 0, 1024, "0" },
     [KVR_PREF_QUIET] = { "quiet", "KVREEL_QUIET", FLAG, 0, 1, "false" },
@@ -37,6 +37,8 @@ static enum kvr_status take(struct kvr_preferences *s, int i, const struct kvr_y
             return kvr_yaml_fail(n, "%s is empty, need a path", known[i].key);
     } else if (known[i].kind == NUMBER) {
         KVR_TRY(kvr_yaml_int(n, known[i].lo, known[i].hi, &number));
+    } else if (known[i].kind == SECONDS) {
+        KVR_TRY(kvr_yaml_seconds(n, known[i].lo, known[i].hi, &number));
     } else {
         KVR_TRY(kvr_yaml_bool(n, &flag));
         number = flag;

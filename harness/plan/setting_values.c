@@ -105,7 +105,8 @@ static enum kvr_status parse(enum kvr_setting_id id, const struct kvr_yaml_node 
         *out = -1 - word;
         return KVR_OK;
     }
-    return kvr_yaml_int(n, r->lo, r->hi, out);
+    return id == KVR_SET_timeout_s ? kvr_yaml_seconds(n, r->lo, r->hi, out)
+                                   : kvr_yaml_int(n, r->lo, r->hi, out);
 }
 
 static long long default_of(enum kvr_setting_id id)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "harness/core/duration.h"
 #include "harness/core/infile.h"
 #include "harness/core/join.h"
 #include "harness/core/opts.h"
@@ -589,6 +590,21 @@ enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long l
     if (errno || v < lo || v > hi)
         return kvr_yaml_fail(n, "%s is out of range, need %lld..%lld", n->text, lo, hi);
     *out = v;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_yaml_seconds(const struct kvr_yaml_node *n, long long lo, long long hi,
+                                 long long *out)
+{
+    double seconds;
+
+    if (n->kind != KVR_YAML_SCALAR)
+        return kvr_yaml_fail(n, "expected a time, found %s", kvr_yaml_kind_name(n));
+    if (!kvr_duration_parse(n->text, &seconds))
+        return kvr_yaml_fail(n, "'%s': need " KVR_DURATION_FORM, n->text);
+    if (!(seconds >= (double)lo && seconds <= (double)hi))
+        return kvr_yaml_fail(n, "%s is out of range, need %lld..%lld seconds", n->text, lo, hi);
+    *out = (long long)seconds;
     return KVR_OK;
 }
 

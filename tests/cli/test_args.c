@@ -8,7 +8,7 @@
 
 struct opts {
     const char *text, *with_default;
-    int n;
+    int n, time_s;
     uint64_t seed;
     double x;
     bool flag, other;
@@ -21,6 +21,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct opts, n, "jobs", 'j', "N", "4", 0, 16, "a whole number"),
     KVR_ARG_U64(struct opts, seed, "seed", 0, "N", NULL, "64 bits"),
     KVR_ARG_REAL(struct opts, x, "limit", 0, "X", NULL, 0, 1, "a number"),
+    KVR_ARG_TIME(struct opts, time_s, "time", 0, "TIME", "90", 0, 7200, "a time"),
     KVR_ARG_FLAG(struct opts, flag, "flag", 'f', "a flag"),
     KVR_ARG_FLAG(struct opts, other, "other", 'o', "another"),
     KVR_ARG_LIST(struct opts, list, "set", 's', "K=V", "many"),
@@ -124,6 +125,27 @@ START_TEST(numbers)
 }
 END_TEST
 
+START_TEST(times)
+{
+    static const struct {
+        const char *line;
+        int seconds;
+    } cases[] = {
+        { "a", 90 },
+        { "a --time 5", 5 },
+        { "a --time 5s", 5 },
+        { "a --time=30m", 1800 },
+        { "a --time 2h", 7200 },
+        { "a --time 1.1h", 3960 },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ck_assert_int_eq(parse(cases[i].line), KVR_OK);
+        ck_assert_int_eq(got.time_s, cases[i].seconds);
+    }
+}
+END_TEST
+
 START_TEST(refused)
 {
     static const struct {
@@ -136,6 +158,10 @@ START_TEST(refused)
         { "a -j", "-j needs a value: N" },
         { "a --jobs=17", "'17' is not allowed, need a whole number from 0 to 16" },
         { "a --jobs=3x", "'3x'" },
+        { "a --time 3x", "try: --time '3x': need a time such as 90s" },
+        { "a --time 1.5s", "in whole seconds" },
+        { "a --time 121m", "need a time from 0s to 2h" },
+        { "a --time nan", "need a time from 0s to 2h" },
         { "a --jobs=", "''" },
         { "a --seed=-1", "'-1'" },
         { "a --seed=18446744073709551616", "need a whole number from 0 to 2^64 - 1" },
@@ -223,6 +249,7 @@ int main(void)
     tcase_add_test(t, values_that_look_like_options);
     tcase_add_test(t, lists_grow);
     tcase_add_test(t, numbers);
+    tcase_add_test(t, times);
     tcase_add_loop_test(t, refused, 0, 15);
     tcase_add_test(t, help_wins);
     tcase_add_test(t, help_has_everything);

@@ -35,8 +35,8 @@ export KVREEL_TIMEOUT_S=15 KVREEL_JOBS=5 KVREEL_DB=env.db
 from timeout_s 15 KVREEL_TIMEOUT_S
 from jobs 5 KVREEL_JOBS
 from db env.db KVREEL_DB
-dump+=(--set timeout_s=16)
-from timeout_s 16 --set
+dump+=(--set timeout_s=16m)
+from timeout_s 16m --set
 dump+=(--timeout 17 --jobs 6 --db o.db --progress)
 from timeout_s 17 --timeout
 from jobs 6 --jobs

@@ -61,10 +61,14 @@ for i in 0 1 2; do
     if [ -e "s$i.db" ]; then sql "s$i.db" 'SELECT key FROM cell' >>keys; fi
 done
 check "the three shards together are all cells" test "$(sort -u keys | wc -l)" -eq 6
-for bad in 30x m 5mm ''; do
+for bad in 30x m 5mm 1.5 ''; do
     exits 2 "a budget of '$bad' is refused" "${run[@]}" --budget "$bad"
     says "the error for '$bad' has the syntax of a time" "run: --budget '$bad': need a time such as 90s, 30m or 2h"
+    exits 2 "a time limit of '$bad' is refused" "${run[@]}" --timeout "$bad"
+    says "the error for time limit '$bad' has the syntax of a time" "run: --timeout '$bad': need a time such as 90s, 30m or 2h"
 done
+exits 2 "a time limit above a week is refused" "${run[@]}" --timeout 169h
+says "the error has the limits of a time limit" "run: --timeout '169h': need a time from 0s to 168h"
 for bad in -5m 0 1e9h nan 1e999; do
     exits 2 "a budget of '$bad' is out of range" "${run[@]}" --budget "$bad"
     says "the error for '$bad' has the limits of a time" "run: --budget '$bad': need a time from 1s to 2777h"

@@ -27,7 +27,7 @@ START_TEST(a_command_with_all_keys)
                   "  - command: a/b/score.py --in {video}\n"
                   "    scores: [mean, worst]\n"
                   "    unit: '1'\n"
-                  "    timeout_s: 5\n"
+                  "    timeout_s: 5m\n"
                   "    sandbox: none\n"
                   "  - {command: true, name: other, sandbox: best}\n");
     ck_assert_int_eq(c.n_metrics, 1);
@@ -37,7 +37,7 @@ START_TEST(a_command_with_all_keys)
     ck_assert_int_eq(c.command[0].n_scores, 2);
     ck_assert_str_eq(c.command[0].score[1], "worst");
     ck_assert_str_eq(c.command[0].unit, "1");
-    ck_assert_int_eq(c.command[0].timeout_s, 5);
+    ck_assert_int_eq(c.command[0].timeout_s, 300);
     ck_assert_str_eq(c.command[0].sandbox, "none");
     ck_assert_str_eq(c.command[1].name, "other");
     ck_assert_ptr_null(c.command[1].sandbox);

@@ -55,7 +55,7 @@ START_TEST(everything)
                                "evict: [false, true]\n"
                                "path: staged\n"
                                "seed: [0, 100]\n"
-                               "repeats: 2\nthreads: 2\ntimeout_s: 5\n"
+                               "repeats: 2\nthreads: 2\ntimeout_s: 2m\n"
                                "metrics: psnr\ndb: a.db\nout: o\n";
     struct kvr_config c;
 
@@ -78,6 +78,7 @@ START_TEST(everything)
                          c.values[KVR_SET_seed].n,
                      2 * 3 * 2 * 2 * 2);
     ck_assert_int_eq(c.n_metrics, 1);
+    ck_assert_int_eq(c.set.timeout_s, 120);
     kvr_config_free(&c);
 }
 END_TEST
@@ -100,6 +101,8 @@ static const struct {
       "a.yaml:4:17: unknown metric 'sssim'; did you mean 'ssim'?" },
     { GOOD "metrics: [psnr, psnr]\n", "a.yaml:4:17: metric 'psnr' is listed twice" },
     { GOOD "timeout_s: -1\n", "a.yaml:4:12: -1 is out of range" },
+    { GOOD "timeout_s: 1.5\n", "a.yaml:4:12: '1.5': need a time such as 90s, 30m or 2h" },
+    { GOOD "timeout_s: 200h\n", "a.yaml:4:12: 200h is out of range, need 1..604800 seconds" },
     { GOOD "repeats: {a: 1}\n", "a.yaml:4:10: expected a whole number, found a map" },
     { GOOD "prompts: [mg01, zz]\n", "a.yaml:4:17: suite 'moviegen-nano' has no prompt 'zz'" },
     { GOOD "prompts: 9999\n", "a.yaml:4:10: 9999 is out of range" },
