@@ -229,13 +229,14 @@ void kvr_codec_close(struct kvr_codec **c)
     *c = NULL;
 }
 
-enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value, int *n_set)
+enum kvr_status kvr_codec_set(struct kvr_codec *c, int stage, const char *name, const char *value,
+                              int *n_set)
 {
     *n_set = 0;
     for (int i = 0; i < c->n_stages; i++) {
         const struct kvr_stage *st = c->stage[i].stage;
 
-        if (!kvr_opts_find(st->options, name))
+        if ((stage && stage != i + 1) || !kvr_opts_find(st->options, name))
             continue;
         enum kvr_status e = kvr_opts_set(st->options, c->stage[i].opts, name, value);
         if (e != KVR_OK)
@@ -244,8 +245,7 @@ enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char 
             st->table(c->stage[i].opts, c->stage[i].table);
         ++*n_set;
     }
-    if (*n_set)
-        write_text(c);
+    write_text(c);
     return KVR_OK;
 }
 

@@ -206,8 +206,10 @@ enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int he
 typedef void kvr_scheme_axis_fn(void *ctx, const char *axis, const char *text);
 void kvr_scheme_visit_axes(const struct kvr_scheme *p, kvr_scheme_axis_fn *fn, void *ctx);
 
-/* Calls `fn` once for every option of the scheme `p`, with the option's current value as text.
- * `kvreel show` uses this function to print the options. */
+/* Calls `fn` once for every option of the scheme `p`, with the option's current value as text. The
+ * prefix and the option's name form the full name, which sets this option alone. If several stages
+ * of a codec have options of the same name, the prefix ends with the stage's number, as in
+ * "k.2.". `kvreel show` uses this function to print the options. */
 typedef void kvr_scheme_option_fn(void *ctx, const char *prefix, const struct kvr_opt *o,
                                   const char *value);
 void kvr_scheme_visit_options(const struct kvr_scheme *p, kvr_scheme_option_fn *fn, void *ctx);

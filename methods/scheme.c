@@ -107,6 +107,18 @@ static bool starts(const char **name, const char *word)
     return true;
 }
 
+/* Removes the number of a codec's stage from the front of a name such as "2.bits" and returns it.
+ * Returns 0 if the name has none. KVR_MAX_STAGES has one digit. */
+static int stage_number(const char **name)
+{
+    const char digit = (*name)[0];
+
+    if (digit < '1' || digit > '9' || (*name)[1] != '.')
+        return 0;
+    *name += 2;
+    return digit - '0';
+}
+
 /* If `table` has an option called `name`, sets it in `opts` and increments *n_set. */
 static enum kvr_status set_part(const char *part, const struct kvr_opt *table, void *opts,
                                 const char *name, const char *value, int *n_set)
@@ -125,7 +137,7 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
 {
     const char *name = s->name;
     bool to_k = true, to_v = true, to_tiers = true, to_retention = true, to_reuse = p->reuses;
-    int n_set = 0, only_tier = -1;
+    int n_set = 0, only_tier = -1, stage = 0;
 
     KVR_TRY(set_part("scheme", kvr_scheme_options, &p->opts, name, s->value, &n_set));
     if (n_set)
@@ -144,7 +156,8 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
             to_v = to_tiers = to_retention = to_reuse = false;
         else if (starts(&name, "v"))
             to_k = to_tiers = to_retention = to_reuse = false;
-        else if (only_tier >= 0)
+        stage = stage_number(&name);
+        if (only_tier >= 0 || stage)
             to_tiers = to_retention = to_reuse = false;
     }
     for (int t = 0; t < p->n_tiers; t++) {
@@ -153,11 +166,11 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
         if (only_tier >= 0 && t != only_tier)
             continue;
         if (to_k) {
-            KVR_TRY(kvr_codec_set(p->k[t], name, s->value, &n));
+            KVR_TRY(kvr_codec_set(p->k[t], stage, name, s->value, &n));
             n_set += n;
         }
         if (to_v) {
-            KVR_TRY(kvr_codec_set(p->v[t], name, s->value, &n));
+            KVR_TRY(kvr_codec_set(p->v[t], stage, name, s->value, &n));
             n_set += n;
         }
     }
@@ -602,6 +615,25 @@ static void visit_table(const char *prefix, const struct kvr_opt *table, const v
         fn(ctx, prefix, o, kvr_opts_text(o, opts, value, sizeof value));
 }
 
+/* Visits the options of a codec's stages. If several stages have an option of this name, the
+ * stage's number follows the prefix, as in "k.2.bits". */
+static void visit_codec(const char *prefix, const struct kvr_codec *c, kvr_scheme_option_fn *fn,
+                        void *ctx)
+{
+    char value[KVR_OPT_STRING_MAX], numbered[80];
+
+    for (int i = 0; i < c->n_stages; i++)
+        for (const struct kvr_opt *o = c->stage[i].stage->options; o && o->name; o++) {
+            bool shared = false;
+
+            for (int j = 0; j < c->n_stages; j++)
+                shared = shared || (j != i && kvr_opts_find(c->stage[j].stage->options, o->name));
+            snprintf(numbered, sizeof numbered, "%s%d.", prefix, i + 1);
+            fn(ctx, shared ? numbered : prefix, o,
+               kvr_opts_text(o, c->stage[i].opts, value, sizeof value));
+        }
+}
+
 void kvr_scheme_visit_options(const struct kvr_scheme *p, kvr_scheme_option_fn *fn, void *ctx)
 {
     char prefix[64];
@@ -615,8 +647,7 @@ void kvr_scheme_visit_options(const struct kvr_scheme *p, kvr_scheme_option_fn *
                 snprintf(prefix, sizeof prefix, "%s.%c.", kvr_scheme_tier_name(p, t), "kv"[side]);
             else
                 snprintf(prefix, sizeof prefix, "%c.", "kv"[side]);
-            for (int i = 0; i < c->n_stages; i++)
-                visit_table(prefix, c->stage[i].stage->options, c->stage[i].opts, fn, ctx);
+            visit_codec(prefix, c, fn, ctx);
         }
     if (p->tiers.part)
         visit_table("tiers.", p->tiers.part->options, p->tiers.opts, fn, ctx);

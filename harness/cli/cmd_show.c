@@ -1,4 +1,5 @@
 /* cmd_show.c - `kvreel show`: prints the registry's entry of one method. */
+#include <ctype.h>
 #include <string.h>
 
 #include "harness/cli/cli.h"
@@ -143,6 +144,23 @@ static void print_option(const json_t *option)
     kvr_wrap_entry(stdout, OPTION_COLUMN, term, text);
 }
 
+/* Returns whether any option's name has a stage's number, as in "k.2.bits". */
+static bool has_numbers(const json_t *options)
+{
+    const json_t *option;
+    size_t i;
+
+    json_array_foreach((json_t *)options, i, option)
+    {
+        const char *name = json_string_value(json_object_get(option, "name"));
+        const char *dot = strrchr(name, '.');
+
+        if (dot && dot > name && isdigit((unsigned char)dot[-1]))
+            return true;
+    }
+    return false;
+}
+
 static void print_text(const json_t *doc)
 {
     const json_t *options = json_object_get(doc, "options"), *option;
@@ -171,6 +189,10 @@ static void print_text(const json_t *doc)
     printf(
         "\noptions and their current values (-O name=value sets an option, -O k.name=value only\n"
         "for keys, -O v.name=value only for values)\n");
+    if (has_numbers(options))
+        printf(
+            "  Several stages of a codec have options of the same name. -O k.name=value sets all\n"
+            "  of them, -O k.2.name=value only that of the codec's second stage.\n");
     json_array_foreach(options, i, option) print_option(option);
 }
 

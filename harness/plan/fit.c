@@ -151,6 +151,23 @@ struct named {
     const struct kvr_opt *o;
 };
 
+/* Returns whether a setting called `name` sets the option with the full name `full`. The last parts
+ * of the names are equal, and the other parts of `name` occur in `full` in the same order: "bits",
+ * "k.bits" and "old.bits" set "old.k.2.bits". */
+static bool addresses(const char *name, const char *full)
+{
+    for (; *full; full += strcspn(full, "."), full += *full == '.') {
+        const size_t n = strcspn(name, ".");
+
+        if (strcspn(full, ".") != n || strncmp(name, full, n) != 0 || !name[n] != !full[n])
+            continue;
+        if (!name[n])
+            return true;
+        name += n + 1;
+    }
+    return false;
+}
+
 static void match(void *ctx, const char *prefix, const struct kvr_opt *o, const char *value)
 {
     struct named *n = ctx;
@@ -158,7 +175,7 @@ static void match(void *ctx, const char *prefix, const struct kvr_opt *o, const 
 
     (void)value;
     snprintf(full, sizeof full, "%s%s", prefix, o->name);
-    if (!n->o && (strcmp(n->name, o->name) == 0 || strcmp(n->name, full) == 0))
+    if (!n->o && addresses(n->name, full))
         n->o = o;
 }
 

@@ -37,6 +37,10 @@ prints "show prints what the version does" 'The default Hadamard rotation'
 exits 2 "list of an unknown kind" list metods
 says "the error suggests methods" 'methods'
 
+exits 0 "show of a pipeline with two grids" show PRQ_INT2 -O k.2.bits=3 --json
+json "each grid's option has a name" '[.options[] | select(.name | test("^k.*bits")) | "\(.name)=\(.value)"] == ["k.1.bits=2", "k.2.bits=3"]'
+json "and sets one grid" '.axes.codec_k | test("bits=2.* \\+ .*bits=3")'
+
 exits 0 "show" show RTN_INT4
 exits 0 "show --json" show RTN_INT4 --json
 json "show has the documented keys" \

@@ -281,7 +281,7 @@ static inline void fit_groups(struct kvr_codec *c)
     int n;
 
     if (kvr_codec_check(c, 1, 32) != KVR_OK)
-        ck_assert_msg(kvr_codec_set(c, "group", "32", &n) == KVR_OK &&
+        ck_assert_msg(kvr_codec_set(c, 0, "group", "32", &n) == KVR_OK &&
                           kvr_codec_check(c, 1, 32) == KVR_OK,
                       "%s: %s", c->text, kvr_error());
 }

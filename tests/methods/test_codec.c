@@ -145,14 +145,14 @@ START_TEST(options_can_be_set_later)
         open_codec("hadamard | sym(bits=2) + sym(bits=4)", KVR_K, false, KVR_COMPUTE_F32);
     int n = -1;
 
-    ck_assert_int_eq(kvr_codec_set(c, "group", "32", &n), KVR_OK);
+    ck_assert_int_eq(kvr_codec_set(c, 0, "group", "32", &n), KVR_OK);
     ck_assert_int_eq(n, 2);
     ck_assert_str_eq(c->text, "hadamard | sym(bits=2,axis=tokens,group=32) + "
                               "sym(bits=4,axis=tokens,group=32)");
     ck_assert_int_eq(kvr_codec_unit_tokens(c), 32);
-    ck_assert_int_eq(kvr_codec_set(c, "sigma", "3", &n), KVR_OK);
+    ck_assert_int_eq(kvr_codec_set(c, 0, "sigma", "3", &n), KVR_OK);
     ck_assert_int_eq(n, 0);
-    ck_assert_int_eq(kvr_codec_set(c, "bits", "77", &n), KVR_EINVAL);
+    ck_assert_int_eq(kvr_codec_set(c, 0, "bits", "77", &n), KVR_EINVAL);
     kvr_codec_close(&c);
 }
 END_TEST

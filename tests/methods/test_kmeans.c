@@ -181,7 +181,7 @@ START_TEST(a_seed_is_a_result)
         int n;
 
         c[i] = open_codec("kmeans(k=16) | sym(bits=2)", KVR_K, false, KVR_COMPUTE_F32);
-        ck_assert_int_eq(kvr_codec_set(c[i], "seed", seed[i], &n), KVR_OK);
+        ck_assert_int_eq(kvr_codec_set(c[i], 0, "seed", seed[i], &n), KVR_OK);
         code(&p[i], dev, c[i], x, &shape);
     }
     ck_assert_mem_eq(p[0].stage[0].codes.p, p[1].stage[0].codes.p, T * H);

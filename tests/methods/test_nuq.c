@@ -183,7 +183,7 @@ static struct kvr_codec *calibrated(const char *text, enum kvr_side side)
     struct kvr_codec *c = open_codec(text, side, false, KVR_COMPUTE_F32);
     int n;
 
-    ck_assert_int_eq(kvr_codec_set(c, "levels", table, &n), KVR_OK);
+    ck_assert_int_eq(kvr_codec_set(c, 0, "levels", table, &n), KVR_OK);
     ck_assert_int_eq(n, 1);
     ck_assert_msg(kvr_codec_check(c, H, D) == KVR_OK, "%s", kvr_error());
     return c;
@@ -332,7 +332,7 @@ START_TEST(a_path_is_refused_that_is_no_word)
         struct kvr_codec *c = open_codec("kvquant", KVR_K, false, KVR_COMPUTE_F32);
         int n;
 
-        ck_assert_int_eq(kvr_codec_set(c, "levels", i < 4 ? bad[i] : longer, &n), KVR_OK);
+        ck_assert_int_eq(kvr_codec_set(c, 0, "levels", i < 4 ? bad[i] : longer, &n), KVR_OK);
         ck_assert_int_eq(kvr_codec_check(c, H, D), KVR_EINVAL);
         ck_assert_ptr_nonnull(strstr(kvr_error(), "a path of at most 120 characters"));
         kvr_codec_close(&c);

@@ -378,6 +378,14 @@ START_TEST(options_have_no_order)
         { "AGE_TIER_INT4",
           { { "k.bits", "2" }, { "old.bits", "8" }, { "old.v.bits", "3" } },
           { " old.k.bits=8", " old.v.bits=3" } },
+        { "PRQ_INT2",
+          { { "bits", "3" }, { "k.bits", "5" }, { "k.2.bits", "6" } },
+          { " k.1.bits=5 k.1.axis=tokens k.1.group=16 k.2.bits=6",
+            " v.1.bits=3 v.1.axis=tokens v.1.group=16 v.2.bits=3" } },
+        { "TPTQ_INT2",
+          { { "old.2.bits", "3" }, { "3.bits", "5" } },
+          { " old.k.2.bits=3 old.k.2.axis=tokens old.k.2.group=16 old.k.3.bits=5",
+            " old.v.1.bits=2" } },
     };
     static const int order[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
                                      { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
@@ -492,6 +500,8 @@ static const struct {
     { "RTN_INT4_RECENT2", { { "codec", "raw" } }, 1, "codec_k.old=raw(type=bf16)", NULL },
     { "QVG_INT2@qvg", { { "v.codec", "QVG_INT4" }, { "tiers", "none" } }, 2, "tiers=none", NULL },
     { "FADEMEM_12", { { "codec", "sym" } }, 1, "position=by age", NULL },
+    { "ROLLING_WINDOW", { { "1.frames", "4" } }, 1, NULL, "has no option '1.frames'" },
+    { "PRQ_INT2", { { "k.3.bits", "4" } }, 1, NULL, "PRQ_INT2 has no option 'k.3.bits'" },
     { "RTN_INT2", { { "recent.codec", "raw" } }, 1, NULL, "no option 'recent.codec'" },
     { "RTN_INT2", { { "codec", "rwa" } }, 1, NULL, "RTN_INT2: codec 'rwa': " },
     { "RTN_INT2", { { "tiers", "recant" } }, 1, NULL, "unknown name 'recant'" },

@@ -44,6 +44,9 @@ static const struct {
     { "H2O", "tokens", "fit 4", "200", 4, 0.05 },
     { "RTN_INT4", "group", "fit 5", "16", 5, 0.8 },
     { "RTN_INT4", "bits", "fit 4", "4", 4, 1.1 },
+    /* With two scales of 1 bit per element, K has 2 bits + 2 and V has 8 bits. */
+    { "PRQ_INT2", "k.bits", "fit 8", "3", 8, 1.1 },
+    { "PRQ_INT2", "k.2.bits", "fit 8.5", "5", 8.5, 0.6 },
     { "AGE_TIER_INT2", "ratio", "fit 4", "0.9", 4, 0.5 },
     /* The group of 32 must divide `residual`, so few values of `residual` are possible. */
     { "KIVI_R128_INT2", "residual", "fit 4", "128", 4, 0.12 },
