@@ -216,10 +216,11 @@ static enum kvr_status find_asked(struct kvr_fit *out, const struct kvr_setting 
                 KVR_EINVAL,
                 "options %s and %s both have a `fit` value, but a method can have only one",
                 settings[out->at].name, settings[i].name);
-        if (!(bits > 0 && bits <= 64))
-            return kvr_fail(KVR_EINVAL,
-                            "%s: '%s': need `fit BITS` with bits above 0 and at most 64",
-                            settings[i].name, settings[i].value);
+        if (!(bits > 0 && bits <= KVR_FIT_MOST))
+            return kvr_fail(
+                KVR_EINVAL,
+                "%s: '%s': need `fit BITS` with bits above 0 and at most %d, the bits of BF16",
+                settings[i].name, settings[i].value, KVR_FIT_MOST);
         out->at = i;
         out->bits = bits;
     }

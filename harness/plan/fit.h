@@ -13,7 +13,8 @@
 #include "harness/cache/predict.h"
 #include "methods/method.h"
 
-enum { KVR_FIT_TEXT = 32 };
+/* KVR_FIT_MOST: maximum budget in bits per element, which is that of an uncompressed cache. */
+enum { KVR_FIT_TEXT = 32, KVR_FIT_MOST = 16 };
 
 /* Returns whether an option's value is a memory budget "fit B", and sets *bits to B in bits per
  * element, or to NAN if B is not a number. */
@@ -31,7 +32,7 @@ struct kvr_fit {
 /* Finds the option in `settings` that has the value `fit B`, and sets out->at to its index. Sets
  * out->value to the option value with the largest predicted cache size within the budget B. If no
  * option has a budget, sets out->at to -1 and does nothing else. KVR_EINVAL: several options have
- * budgets, the budget is not in (0, 64] bits per element, or the option is unknown or not numeric.
+ * budgets, the budget is not in (0, KVR_FIT_MOST] bits per element, or the option is unknown or not numeric.
  * KVR_EUNSUPPORTED: no value of the option meets the budget. KVR_EINTERRUPTED: the callback
  * `stopped` (may be NULL) returned true. */
 enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,

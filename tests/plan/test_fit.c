@@ -147,6 +147,7 @@ static const struct {
       "integer codes need a scale" },
     { "RTN_INT4", { { "group", "fit 0" } }, 1, KVR_EINVAL, "bits above 0" },
     { "RTN_INT4", { { "group", "fit x" } }, 1, KVR_EINVAL, "bits above 0" },
+    { "ROLLING_WINDOW", { { "frames", "fit 20" } }, 1, KVR_EINVAL, "at most 16, the bits of BF16" },
     { "RTN_INT4", { { "axis", "fit 3" } }, 1, KVR_EINVAL, "not a numeric option of RTN_INT4" },
     { "RTN_INT4", { { "frames", "fit 3" } }, 1, KVR_EINVAL, "not a numeric option of RTN_INT4" },
     { "RTN_INT4",
