@@ -37,8 +37,9 @@ void kvr_sweep_free_cell(struct kvr_cell *c)
 
 /* Makes the label of a cell from the method's name and options, or from the config's `label`. If
  * the config gives a `label`, the options follow it only if the config lists several values of an
- * option. An option's bit budget is always appended, because two budgets may lead to the same value
- * of the option. */
+ * option. An option with a bit budget is labelled by the budget, as in "ROLLING_WINDOW fit=3",
+ * because its value depends on the model and on the number of frames; the value is in the cell's
+ * spec. */
 static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
 {
     bool named = m && m->label;
@@ -46,12 +47,14 @@ static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
 
     snprintf(cell->label, sizeof cell->label, "%s", named ? m->label : cell->plan);
     for (int i = 0; m && (!named || m->expanded) && i < m->n_settings; i++) {
+        if (i == cell->fit.at)
+            continue;
         n = strlen(cell->label);
         snprintf(cell->label + n, sizeof cell->label - n, " %s=%s", m->setting[i].name,
-                 kvr_cell_setting(cell, i).value);
+                 m->setting[i].value);
     }
     n = strlen(cell->label);
-    if (cell->fit.at >= 0 && cell->fit.value[0])
+    if (cell->fit.at >= 0)
         snprintf(cell->label + n, sizeof cell->label - n, " fit=%g", cell->fit.bits);
 }
 
