@@ -9,7 +9,6 @@
 #include "harness/plan/fit.h"
 
 const char *const kvr_baseline_words[] = { "auto", "all", "none", NULL };
-const char kvr_baseline_note[] = "baseline: added by default (`baselines: none` omits it)";
 
 enum { FEWEST = 3, SHARE = 4, BITS = 16, HEADS = 12, HEAD_DIM = 128 };
 

@@ -20,9 +20,6 @@
 enum { KVR_MAX_BASELINES = 18 };
 extern const char *const kvr_baseline_words[]; /* "auto", "all", "none", NULL */
 
-/* Warning that is stored with each cell of a default baseline. */
-extern const char kvr_baseline_note[];
-
 struct kvr_baselines {
     int n;
     struct kvr_config_method method[KVR_MAX_BASELINES]; /* added methods; no line of the config

@@ -71,9 +71,10 @@ struct kvr_cell {
                      * measured */
     bool selected;  /* true if kvr_sweep_select() has selected the cell, because filter and shard
                      * include it or it is the baseline of such a cell */
-    bool excluded;  /* true if a rule of the config excludes the cell; its outcome is then EXCLUDED,
+    bool default_baseline; /* true if kvreel added the cell's method (baselines.h) */
+    bool excluded; /* true if a rule of the config excludes the cell; its outcome is then EXCLUDED,
                      * with `reason` */
-    bool possible;  /* true if the cell can run; if false, `reason` says why it is EXCLUDED or
+    bool possible; /* true if the cell can run; if false, `reason` says why it is EXCLUDED or
                      * UNSUPPORTED */
     char reason[256];
     char warning[256]; /* warning that is stored with the cell's results ("": no warning) */

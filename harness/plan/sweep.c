@@ -104,8 +104,7 @@ static enum kvr_status add_default_baseline(struct kvr_sweep *s, const struct po
     KVR_TRY(kvr_sweep_add_cell(s, p, m, first, NULL));
     last = &s->cell[s->n_cells - 1];
     wanted = last->possible && !is_duplicate(s, first) && !window_has_no_effect(last);
-    if (!last->warning[0])
-        snprintf(last->warning, sizeof last->warning, "%s", kvr_baseline_note);
+    last->default_baseline = true;
     if (!wanted) {
         kvr_sweep_free_cell(last);
         s->n_cells--;

@@ -17,6 +17,7 @@ static void count(struct kvr_plan_line *l, const struct kvr_job *j)
 {
     l->cells++;
     l->listed = l->listed || j->cell->method;
+    l->default_baseline = l->default_baseline || j->cell->default_baseline;
     l->model = l->model ? l->model : j->cell->model_label;
     l->warning = l->warning[0] ? l->warning : j->cell->warning;
     if (!j->cell->possible) {

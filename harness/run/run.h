@@ -25,8 +25,9 @@ struct kvr_plan_line {
                                                                        * option `limit` */
     const char *model;                                                /* name of the model in the
                                                                        * method's first cell */
-    bool listed;         /* whether the config lists the method; false: kvreel added the method as a
+    bool listed; /* whether the config lists the method; false: kvreel added the method as a
                           * baseline of listed methods */
+    bool default_baseline; /* whether kvreel added the method (plan/baselines.h) */
     const char *reason;  /* why the method's first unsupported, excluded or failed cell does not run
                           * ("": no such cell) */
     const char *warning; /* warning that applies to the method's results ("": no warning) */

@@ -78,6 +78,34 @@ static void say_warning(void *ctx, const struct kvr_plan_line *line)
         fprintf(ctx, "warning: %s: %s\n", line->method, line->warning);
 }
 
+struct baseline_list {
+    FILE *f;
+    int n;
+};
+
+static void say_baseline(void *ctx, const struct kvr_plan_line *line)
+{
+    struct baseline_list *l = ctx;
+
+    if (line->default_baseline && line->to_run)
+        fprintf(l->f, "%s%s",
+                l->n++ ? ", " : "note: default baselines (`baselines: none` omits them): ",
+                line->method);
+}
+
+/* Prints one line that names the default baselines to run. */
+static enum kvr_status say_baselines(const struct runner *r)
+{
+    struct baseline_list l = { r->opts->progress, 0 };
+
+    if (!l.f)
+        return KVR_OK;
+    KVR_TRY(kvr_plan_lines(r->jobs, &r->sweep, say_baseline, &l));
+    if (l.n)
+        fputc('\n', l.f);
+    return KVR_OK;
+}
+
 /* Expands the config to cells and selects the requested ones. Opens no file for writing. */
 static enum kvr_status plan_cells(struct runner *r)
 {
@@ -135,6 +163,7 @@ static enum kvr_status show_plan(struct runner *r)
     const struct kvr_run_options *o = r->opts;
 
     say_plan(r);
+    KVR_TRY(say_baselines(r));
     if (o->dry_run && o->plan_file)
         KVR_TRY(kvr_plan_files(&r->config, o->plan_file, o->plan_ctx));
     if (o->dry_run && o->plan_line)

@@ -57,6 +57,15 @@ json "the view summary has the warning" '[.[].method] | unique == ["RTN_INT2@stu
 exits 0 "the summary" report --db b.db -t summary -f json
 json "the table summary has the warning" '[.[] | select(.warning != null) | .method] | unique == ["RTN_INT2@study+taylor"]'
 
+# A default baseline is named in a note, not in a warning. Databases of earlier versions have a warning for it.
+exits 0 "a plan with default baselines" run b.yaml --db b.db --out o -n -s baselines=all
+says "names them once" '^note: default baselines \(.*\): INT8_PTH, FP8_PTH, ROLLING_WINDOW fit=[0-9]+'
+check "and not as a warning" test "$(grep -c 'warning:' "$out")" -eq 1
+cp b.db before.db
+sqlite3 before.db "UPDATE cell SET warning = 'baseline: added by default (\`baselines: none\` omits it)' WHERE method = 'int4'"
+exits 0 "the rows of an earlier version" query --db before.db --json 'SELECT method FROM summary WHERE warning IS NOT NULL'
+json "have no such warning" '[.[].method] | unique == ["RTN_INT2@study+taylor"]'
+
 cells=$(sql b.db 'SELECT count(*) FROM cell')
 exits 0 "a dry run with a second metric" run b.yaml --db b.db --out o -n --json -s 'metrics=[psnr, ssim]'
 json "six cells are to score, and none is to run" '.to_run == 0 and .to_score == .done_before and .to_score == 6'

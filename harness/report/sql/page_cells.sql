@@ -1,6 +1,6 @@
 SELECT c.key, w.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.suite,
   c.prompt_id, {c.columns}, w.settings || ', ' || w.machine AS settings,
-  w.settings AS plain, c.warning, c.repeat, c.outcome, c.reason, c.log_tail AS log,
+  w.settings AS plain, w.warning, c.repeat, c.outcome, c.reason, c.log_tail AS log,
   c.attempt, c.session, c.verdict, c.verdict_codes, c.started, c.finished, c.baseline,
   c.host_peak_bytes AS host_peak, c.live_start_bytes AS live_start,
   c.live_end_bytes AS live_end, c.model_sha256,

@@ -40,7 +40,8 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
   (SELECT missing FROM metric WHERE cell = c.key AND name = 'nvml_rollout_bytes') AS nvml_missing,
   s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||
     s.driver) || coalesce((SELECT ' #' || a.value FROM about a WHERE a.session = s.id
-    AND a.name = 'machine'), '') AS machine, s.code, c.rollout, c.run, c.warning,
+    AND a.name = 'machine'), '') AS machine, s.code, c.rollout, c.run,
+  nullif(c.warning, 'baseline: added by default (`baselines: none` omits it)') AS warning,
   {c.settings} AS settings,
   {c.root_settings} AS root_settings, c.jitter > 0 AND EXISTS (SELECT 1 FROM cell b
     WHERE b.key = c.baseline AND b.jitter = 0) AS is_control
