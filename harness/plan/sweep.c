@@ -208,10 +208,11 @@ static void apply_defaults(const struct kvr_sweep *s, struct point *p)
 /* Returns the number of BF16 draws (reruns with slightly perturbed noise) to add at point `p`.
  * Draws are added only to unforced rollouts of video models (kind `bench`, not `probe`), and only
  * if the sweep does not set `jitter`. If the config does not give the number (`control`), timed
- * sweeps have no draws, and other sweeps have one draw per SHARE methods, at most MOST. */
+ * sweeps and sweeps of fewer than FEWEST methods besides BF16 have no draws. Other sweeps have one
+ * draw per SHARE methods besides BF16, at least 1 and at most MOST. */
 static int control_draws(const struct kvr_config *c, const struct point *p)
 {
-    enum { MOST = 4, SHARE = 4 };
+    enum { FEWEST = 3, MOST = 4, SHARE = 4 };
     int others = 0;
 
     if (c->values[KVR_SET_jitter].is_set || strcmp(p->set.kind, "bench") != 0 ||
@@ -221,9 +222,9 @@ static int control_draws(const struct kvr_config *c, const struct point *p)
         return c->set.control;
     for (int i = 0; i < c->n_methods; i++)
         others += !kvr_is_reference(&c->method[i]);
-    if (c->set.timing || others / SHARE == 0)
+    if (c->set.timing || others < FEWEST)
         return 0;
-    return others / SHARE < MOST ? others / SHARE : MOST;
+    return others < SHARE ? 1 : others / SHARE < MOST ? others / SHARE : MOST;
 }
 
 /* Adds the groups of cells at point `p` for all repeats and draws. Probes (rollouts that compare

@@ -4,7 +4,8 @@
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml" 12
 cd "$work" || exit 1
-run=(run tiny.yaml --db t.db --out o --jobs 2 -s baselines=none -s 'methods=[KIVI_INT2, KIVI_INT2+taylor, RTN_INT4]')
+run=(run tiny.yaml --db t.db --out o --jobs 2 -s baselines=none -s control=0 \
+    -s 'methods=[KIVI_INT2, KIVI_INT2+taylor, RTN_INT4]')
 
 exits 2 "an unknown kind of run is refused" "${run[@]}" -s kind=prob
 says "the error suggests probe" "did you mean 'probe'"

@@ -92,7 +92,7 @@ START_TEST(range_of_an_option)
 
     ck_assert_msg(make(&c, &s,
                        BASE "methods: [{method: RTN_INT4, options: {group: 16..64*2}}]\n"
-                            "frames: 6\nbaselines: none\n") == KVR_OK,
+                            "frames: 6\nbaselines: none\ncontrol: 0\n") == KVR_OK,
                   "%s", kvr_error());
     ck_assert_int_eq(s.n_cells, 4);
     ck_assert_str_eq(s.cell[1].label, "RTN_INT4 group=16");

@@ -215,7 +215,7 @@ START_TEST(options_and_solutions_are_in_the_spec)
     static const char *const said[] = {
         "methods=[{method: AGE_TIER_INT4, options: {old.bits: [2, 8], k.bits: 2, recent.bits: 4}},"
         " {method: RTN_INT4, options: {group: fit 5}}]",
-        "frames=[6, 9]", "baselines=none", NULL
+        "frames=[6, 9]", "baselines=none", "control=0", NULL
     };
     struct kvr_config c;
     struct kvr_sweep s;
@@ -326,7 +326,7 @@ START_TEST(product)
                                "methods: [BF16, RTN_INT4, {method: RTN_INT4, options: {bits: [2, "
                                "3]}}]\n"
                                "frames: [42, 48]\nwindow: [0, 6]\nevict: [false, true]\n"
-                               "baselines: none\n";
+                               "baselines: none\ncontrol: 0\n";
     struct kvr_config c;
     struct kvr_sweep s;
 
@@ -496,6 +496,7 @@ START_TEST(controls)
         { { "control=3" }, 9 + 3 },
         { { "control=3", "jitter=1" }, 2 * 9 },
         { { "methods=[BF16, RTN_INT4, RTN_INT2]" }, 3 },
+        { { "methods=[BF16, RTN_INT4, RTN_INT2, KIVI_INT2]" }, 4 + 1 },
         { { "methods=[BF16, RTN_INT4, RTN_INT2]", "control=4" }, 3 + 4 },
         { { "forcing=[none, teacher]" }, 2 * 9 + 2 },
         { { "timing=true" }, 9 },
