@@ -133,6 +133,42 @@ static enum kvr_status set_part(const char *part, const struct kvr_opt *table, v
     return KVR_OK;
 }
 
+/* The option name that is nearest to `word`, for a "did you mean" message. */
+struct near {
+    const char *word;
+    char name[96]; /* "": no name is similar */
+};
+
+static void offer_name(struct near *n, const char *name)
+{
+    const char *const names[] = { n->name, name, NULL };
+
+    if (kvr_nearest(n->word, names) == name)
+        snprintf(n->name, sizeof n->name, "%s", name);
+}
+
+static void offer_option(void *ctx, const char *prefix, const struct kvr_opt *o, const char *value)
+{
+    struct near *n = ctx;
+    char name[96];
+
+    (void)value;
+    snprintf(name, sizeof name, "%s%s", strchr(n->word, '.') ? prefix : "", o->name);
+    offer_name(n, name);
+}
+
+static enum kvr_status fail_unknown(const struct kvr_scheme *p, const char *name)
+{
+    struct near near = { .word = name };
+
+    kvr_scheme_visit_options(p, offer_option, &near);
+    if (near.name[0])
+        return kvr_fail(KVR_EINVAL, "%s has no option '%s'; did you mean '%s'?", p->name, name,
+                        near.name);
+    return kvr_fail(KVR_EINVAL, "%s has no option '%s'; `kvreel show %s` lists its options",
+                    p->name, name, p->method->name);
+}
+
 static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
 {
     const char *name = s->name;
@@ -183,8 +219,7 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
     if (to_reuse)
         KVR_TRY(set_part("reuse", kvr_reuse_options, &p->reuse, name, s->value, &n_set));
     if (n_set == 0)
-        return kvr_fail(KVR_EINVAL, "%s has no option '%s'; `kvreel show %s` lists its options",
-                        p->name, s->name, p->method->name);
+        return fail_unknown(p, s->name);
     return KVR_OK;
 }
 

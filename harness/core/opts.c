@@ -356,8 +356,8 @@ static int distance(const char *a, size_t na, const char *b, size_t nb)
 
 const char *kvr_nearest(const char *word, const char *const *names)
 {
-    size_t len = strlen(word);
-    int best = 1 + (int)(len / 3);
+    const size_t len = strlen(word);
+    int best = WORD_MAX + 1;
     const char *near = NULL;
 
     if (len > WORD_MAX)
@@ -369,7 +369,7 @@ const char *kvr_nearest(const char *word, const char *const *names)
         if (n > WORD_MAX)
             continue;
         d = distance(word, len, names[i], n);
-        if (d < best || (d == best && !near)) {
+        if (d < best && d <= (int)((len > n ? len : n) / 3)) {
             best = d;
             near = names[i];
         }

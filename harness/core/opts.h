@@ -84,8 +84,8 @@ const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *nam
 char *kvr_trim(char *text);
 
 /* Returns the name in NULL-terminated `names` that is nearest to `word` by edit distance, for "did
- * you mean" messages. Returns NULL if every name differs from `word` by more than 1 + strlen(word)
- * / 3 edits. */
+ * you mean" messages. Returns NULL if every name is too different: the number of edits exceeds a
+ * third of the letters of the longer word. */
 const char *kvr_nearest(const char *word, const char *const *names);
 
 #ifdef __cplusplus

@@ -49,6 +49,12 @@ json "an option has a default and bounds" 'any(.options[]; .name == "k.bits" and
 exits 2 "show refuses an unknown version" show RTN_INT4@studdy
 exits 0 "show with an option" show RTN_INT4 -O bits=3 --json
 json "show -O changes the codec" '.axes.codec_k | test("bits=3")'
+exits 2 "an option one letter off" show RTN_INT4 -O bit=3
+says "names the nearest option" "no option 'bit'; did you mean 'bits'"
+exits 2 "one of the keys" show RTN_INT4 -O k.gruop=16
+says "with the prefix" "did you mean 'k.group'"
+exits 2 "an option like none" show RTN_INT4 -O wan=3
+says "refers to the list" "no option 'wan'; .kvreel show RTN_INT4. lists"
 exits 2 "show an unknown method" show RTN_INT44
 says "the error suggests RTN_INT4" 'RTN_INT4'
 exits 2 "an option out of bounds" show RTN_INT4 -O bits=99
@@ -67,6 +73,8 @@ for command in list show run generate compare sheet query report plot engine ben
     exits 0 "$command --help" "$command" --help
     check "$command --help begins with examples" sh -c "head -n 1 '$out' | grep -q '^Examples:'"
 done
+exits 0 "bench --help" bench --help
+prints "a ratio is a quotient of speeds" "benchmark's speed divided by the reference's"
 exits 0 "--help" --help
 exits 0 "--version" --version
 prints "the version names SQLite" 'sqlite +[0-9]'

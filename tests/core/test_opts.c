@@ -212,8 +212,11 @@ START_TEST(nearest_names)
     ck_assert_str_eq(kvr_nearest("fb16", names), "bf16");
     ck_assert_str_eq(kvr_nearest("RTNK2V4", names), "RTN_K2_V4");
     ck_assert_ptr_null(kvr_nearest("quarot", names));
-    /* The distance is two edits, and a word of two letters may have 1 + 2 / 3 = 1. */
+    /* The distance is two edits, and four letters allow 4 / 3 = 1. */
     ck_assert_ptr_null(kvr_nearest("bf", names));
+    ck_assert_ptr_null(kvr_nearest("wan", (const char *const[]){ "nano", NULL }));
+    ck_assert_ptr_null(kvr_nearest("cat", (const char *const[]){ "cyan", NULL }));
+    ck_assert_str_eq(kvr_nearest("sur", (const char *const[]){ "sure", NULL }), "sure");
     ck_assert_ptr_null(kvr_nearest("bf16", none));
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = '\0';
