@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/cache/rows.h"
+#include "harness/device/names.h"
 
 enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
                                const struct kvr_scheme *scheme,
@@ -22,7 +23,7 @@ enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
             if (!kvr_dev_in_host(dev))
                 return kvr_fail(
                     KVR_EUNSUPPORTED,
-                    "%s: a method written in Python runs only on the CPU; use --device cpu",
+                    "%s: a method written in Python runs only on device cpu " KVR_DEVICE_USE_CPU,
                     scheme->name);
             KVR_TRY(kvr_codec_start_joint(scheme->k[t]));
         }

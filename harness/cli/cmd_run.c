@@ -149,7 +149,7 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
             printf("; %d finished cells to score with new metrics", s->to_score);
         putchar('\n');
         if (s->no_device[0])
-            printf("The device cannot be queried, so kvreel cannot tell which cells are already "
+            printf("A run on this machine fails. kvreel cannot tell which cells are already "
                    "finished: %s\n",
                    s->no_device);
         else if (s->unidentified)

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define INSTEAD "; --device cpu needs no GPU"
+#include "harness/device/names.h"
+
+#define INSTEAD "; device cpu needs no GPU " KVR_DEVICE_USE_CPU
 
 static int major_of(int version)
 {

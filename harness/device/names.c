@@ -33,7 +33,8 @@ enum kvr_status kvr_device_check_name(const char *name)
     if (emulated && strcmp(name, "cuda") == 0)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "device cuda: this kvreel has only emulated kernels, which run on the CPU; "
-                        "build with `make CUDA=1` (needs nvcc), or use --device cpu");
+                        "build with `make CUDA=1` (needs nvcc), or use device "
+                        "cpu " KVR_DEVICE_USE_CPU);
     if (!emulated && strcmp(name, "emulated") == 0)
         return kvr_fail(KVR_EUNSUPPORTED, "device emulated: this kvreel was built with CUDA=1 and "
                                           "has no emulated kernels; build without CUDA=1");

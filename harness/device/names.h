@@ -22,6 +22,8 @@ extern "C" {
 
 extern const char *const kvr_device_names[]; /* "cpu", "cuda", "emulated", NULL */
 #define KVR_DEVICE_HELP "cpu, cuda or emulated"
+/* How a user chooses the device cpu: `run` has no option --device. */
+#define KVR_DEVICE_USE_CPU "(--device cpu, or --set device=cpu in a sweep)"
 
 /* Finds the backend of a device name, even if no such device is available. Returns false and leaves
  * *out unchanged if the name is unknown. */

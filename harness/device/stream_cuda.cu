@@ -8,6 +8,7 @@
 
 #include "harness/device/capture.h"
 #include "harness/device/device_check.h"
+#include "harness/device/names.h"
 #include "harness/device/tickets.h"
 
 enum {
@@ -103,7 +104,8 @@ static enum kvr_status failed(cudaError_t e, const char *doing)
 {
     cudaGetLastError();
     return kvr_fail(e == cudaErrorMemoryAllocation ? KVR_ENOMEM : KVR_EUNSUPPORTED,
-                    "device cuda: %s: %s; --device cpu needs no GPU", doing, cudaGetErrorString(e));
+                    "device cuda: %s: %s; device cpu needs no GPU " KVR_DEVICE_USE_CPU, doing,
+                    cudaGetErrorString(e));
 }
 
 /* Creates the stream's private memory pool, which retains freed memory. The peak use of this

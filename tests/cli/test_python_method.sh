@@ -309,4 +309,4 @@ KVREEL_PYTHON=$work/none "$kvreel" list methods --plugin mine.py >"$out" 2>"$err
 check "a missing Python interpreter is an error" test $? -ne 0
 says "the error names KVREEL_PYTHON" 'cannot start.*KVREEL_PYTHON'
 exits 2 "a Python method on a device is refused" codec -m PY_INT4 --plugin mine.py --draw 16x2x8 --device emulated
-says "the error says that the method runs only on the CPU" 'runs only on the CPU|emulated'
+says "the error says that the method runs only on the CPU" 'runs only on device cpu|emulated'

@@ -29,6 +29,13 @@ exits 0 "query of a byte column as CSV" query --csv --db q.db "SELECT max(peak_b
 prints "the CSV header has the column's name" '^peak_bytes'
 prints "CSV has the value in bytes" "^$(sql q.db "SELECT max(peak_bytes) FROM cell WHERE is_baseline")"
 
+if emulates "a sweep on a GPU"; then
+    exits 2 "a sweep on a GPU" run q.yaml --set device=cuda --db gpu.db
+    says "names the options that choose the CPU" "device cpu .--device cpu, or --set device=cpu in a sweep"
+    exits 0 "a dry run" run q.yaml --set device=cuda --db gpu.db --dry-run
+    prints "says that a run here fails" '^A run on this machine fails\..*emulated kernels'
+fi
+
 KVREEL_JOSB=2 exits 0 "a command with a misspelt KVREEL_ variable" list models
 says "a warning names the misspelt variable and the nearest one" 'environment variable KVREEL_JOSB; did you mean KVREEL_JOBS'
 KVREEL_COLOUR_OF_THE_SKY=blue exits 0 "a command with an unknown KVREEL_ variable" list models
