@@ -23,11 +23,13 @@ struct kvr_report {
                                                    * the table comes from `sql`) */
     const struct kvr_column *columns;             /* the last entry's name is NULL */
     const char *const *fold;                      /* ends with NULL */
-    bool intervals;    /* whether to fill the columns of 95 % confidence intervals
+    bool intervals; /* whether to fill the columns of 95 % confidence intervals
                         * (kvr_report_add_intervals) */
-    bool chaos;        /* whether the table's note gives the chaos floor: the distance of the BF16
+    bool chaos;     /* whether the table's note gives the chaos floor: the distance of the BF16
                         * rollout from BF16 reruns with slightly perturbed noise (chaos.h) */
-    const char *empty; /* message printed if the table has no rows (NULL: a default message) */
+    const char
+        *empty; /* message printed after the database's name if the table has no rows (NULL: a
+                        * default message) */
 };
 
 extern const struct kvr_report kvr_reports[]; /* the last entry's name is NULL */

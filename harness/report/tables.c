@@ -215,14 +215,13 @@ const struct kvr_report kvr_reports[] = {
     { .name = "claims",
       .title = "Papers' claims for which this database has cells",
       .make = kvr_report_claims,
-      .empty =
-          "this database has no cells for any of the papers' claims; `kvreel settle all` runs them",
+      .empty = "no cell belongs to any of the papers' claims; `kvreel settle all` runs their cells",
       .fold = no_settings },
     { .name = "variance",
       .title = "Fraction of a claim's prompts that each variance-reduction technique saves",
       .make = kvr_report_variance,
-      .empty = "no claim has finished cells of at least 12 prompts, this table's minimum, in this "
-               "database; `kvreel settle all` runs more prompts",
+      .empty = "no claim has finished cells of at least 12 prompts, this table's minimum; `kvreel "
+               "settle all` runs more prompts",
       .fold = no_settings },
     { .name = "cost",
       .title = "Measured cost (peak memory by allocation tag, compression, and time by phase), "
@@ -295,6 +294,7 @@ const struct kvr_report kvr_reports[] = {
       .title = "Cells (one method, prompt, seed and settings) without a result",
       .sql = kvr_statement_table_failures,
       .columns = columns,
+      .empty = "no cell failed",
       .fold = settings },
     { .name = "probes",
       .title = "Attention compared with attention over a BF16 cache of the same tokens: means over "

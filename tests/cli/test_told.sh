@@ -16,6 +16,8 @@ exits 0 "a query with rows" query --db q.db "SELECT method FROM cell"
 check "a query with rows prints nothing on stderr" test ! -s "$err"
 exits 0 "a report table without rows" report --db q.db -t truth
 says "report names the empty table and the database" "'truth' has no rows.*q\\.db"
+exits 0 "the failures of a sweep without any" report --db q.db -t failures
+says "are none" "'failures' has no rows: in q\.db no cell failed\$"
 exits 0 "a report table with rows" report --db q.db
 check "a report table with rows prints nothing on stderr" test ! -s "$err"
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/join.h"
 #include "harness/core/memtext.h"
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
@@ -717,6 +718,27 @@ static const struct kvr_plot_axis *known_axis(const char *name)
     return NULL;
 }
 
+/* Fails because the database `db` has no values of the axis `name`; t [metric] has the metrics of
+ * the database. */
+static enum kvr_status fail_axis(const char *name, const char *db, const struct kvr_table *t)
+{
+    char list[1024] = "compression, bits, runtime_s, peak_bytes, ssim, psnr";
+
+    for (const struct kvr_metric *const *m = kvr_metrics; *m; m++)
+        if (strcmp((*m)->name, name) == 0)
+            return kvr_fail(KVR_EINVAL,
+                            "plot: %s has no values of metric %s; `kvreel score %s --db %s` "
+                            "computes them",
+                            db, name, name, db);
+    for (int r = 0; r < t->n_rows; r++) {
+        const char *metric = kvr_table_text(t, r, 0);
+
+        if (!known_axis(metric) && strcmp(metric, "psnr") != 0)
+            kvr_join(list, sizeof list, metric);
+    }
+    return kvr_fail(KVR_EINVAL, "plot: unknown metric '%s'; need one of %s", name, list);
+}
+
 /* Finds an axis by name: the axis of a figure, or otherwise a metric of the database. If the view
  * `summary` lacks the metric, an SQL column for it is written to `extra`. */
 static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t size,
@@ -725,26 +747,20 @@ static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t si
     const struct kvr_plot_axis *known = known_axis(strcmp(name, "psnr") == 0 ? "psnr_db" : name);
     const struct kvr_metric *m = kvr_metric_find(name);
     struct kvr_table *t;
+    enum kvr_status st = KVR_OK;
     bool there = false;
-    char list[512] = "";
 
     if (known) {
         *a = *known;
         return KVR_OK;
     }
     KVR_TRY(kvr_table_query(&t, db_path, "SELECT DISTINCT name FROM metric ORDER BY name", NULL));
-    for (int r = 0; r < t->n_rows; r++) {
-        size_t n = strlen(list);
-
+    for (int r = 0; r < t->n_rows; r++)
         there = there || strcmp(kvr_table_text(t, r, 0), name) == 0;
-        snprintf(list + n, sizeof list - n, ", %s", kvr_table_text(t, r, 0));
-    }
-    kvr_table_close(&t);
     if (!there || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.")])
-        return kvr_fail(KVR_EINVAL,
-                        "plot: unknown measure '%s'; need one of compression, bits, ssim, psnr_db, "
-                        "runtime_s, peak_bytes%s",
-                        name, list);
+        st = fail_axis(name, db_path, t);
+    kvr_table_close(&t);
+    KVR_TRY(st);
     snprintf(label, size, "%s%s%s%s", m ? m->title : name, m && strcmp(m->unit, "1") ? " (" : "",
              m && strcmp(m->unit, "1") ? m->unit : "", m && strcmp(m->unit, "1") ? ")" : "");
     *a = (struct kvr_plot_axis){ .column = name, .label = label, .better = m ? m->direction : 0 };
