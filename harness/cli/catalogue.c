@@ -2,6 +2,7 @@
  * documentation's table cannot differ from it. */
 #include "harness/cli/catalogue.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "methods/method.h"
@@ -177,5 +178,8 @@ enum kvr_status kvr_catalogue_write(FILE *to)
     for (int i = 0; i < all.n; i++)
         fprintf(to, "* %c: %.*s\n", 'a' + i, (int)all.piece[i].n, all.piece[i].text);
     KVR_TRY(put_table(to, false, &all));
-    return ferror(to) ? kvr_fail(KVR_EIO, "catalogue: cannot write the table of methods") : KVR_OK;
+    errno = 0;
+    if (fflush(to) == 0 && !ferror(to))
+        return KVR_OK;
+    return kvr_fail(KVR_EIO, "stdout: %s", errno ? strerror(errno) : "write failed");
 }

@@ -28,9 +28,8 @@ static enum kvr_status write_raw(const struct kvr_table *t, FILE *to)
                 fwrite(v->text, 1, (size_t)v->n_bytes, to);
             fputc(c + 1 < t->n_columns ? '\t' : '\n', to);
         }
-    return fflush(to) == 0 && !ferror(to)
-               ? KVR_OK
-               : kvr_fail(KVR_EIO, "query: cannot write the result to stdout: %s", strerror(errno));
+    return fflush(to) == 0 && !ferror(to) ? KVR_OK
+                                          : kvr_fail(KVR_EIO, "stdout: %s", strerror(errno));
 }
 
 static int run(const struct kvr_call *call)

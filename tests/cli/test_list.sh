@@ -105,9 +105,12 @@ exits 0 "an argument after -- is no option" show -- RTN_INT4
 check "show prints nothing to stderr" test ! -s "$err"
 check "a closed output pipe is no error" bash -o pipefail -c "'$kvreel' list methods --json | head -n 1"
 if [ -e /dev/full ]; then
-    "$kvreel" list methods >/dev/full 2>"$err"
-    check "a full disk at stdout gives exit 1" test $? -eq 1
-    says "the message says that no space is left" 'No space left'
+    for command in 'list methods' 'list methods --md' 'list methods --json' 'show RTN_INT4' version; do
+        read -ra words <<<"$command"
+        "$kvreel" "${words[@]}" >/dev/full 2>"$err"
+        check "a full disk behind stdout of $command gives exit 1" test $? -eq 1
+        says "and says so" '^kvreel: stdout: No space left on device$'
+    done
 else
     skip "a full disk at stdout" "no /dev/full here"
 fi

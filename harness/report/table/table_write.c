@@ -70,6 +70,7 @@ static bool is_right(const struct kvr_table *t, int c)
  * element of the leftmost column is used. */
 struct layout {
     char **head;
+    char *notes; /* notes of the table, each ending with a zero byte; an empty note is the end */
     /* characters of a column, and of its part before the interval */
     int *width, *number;
     bool *right;
@@ -80,6 +81,7 @@ static void free_layout(struct layout *l, int n)
     for (int c = 0; l->head && c < n; c++)
         free(l->head[c]);
     free(l->head);
+    free(l->notes);
     free(l->width);
     free(l->number);
     free(l->right);
@@ -90,22 +92,36 @@ static int most(int a, int b)
     return a > b ? a : b;
 }
 
+/* Splits the notes of a table, which are lines, into texts that each end with a zero byte. */
+static char *split_notes(const struct kvr_table *t)
+{
+    const char *note = t->note ? t->note : "";
+    char *notes = calloc(strlen(note) + 2, 1);
+
+    for (size_t i = 0; notes && note[i]; i++)
+        notes[i] = note[i] == '\n' ? '\0' : note[i];
+    return notes;
+}
+
 static enum kvr_status make_layout(struct layout *l, const struct kvr_table *t, bool with_ends)
 {
     size_t n = (size_t)t->n_columns + 1;
     char buf[KVR_SHOWN_MAX], ends[ENDS_MAX];
 
-    *l = (struct layout){ calloc(n, sizeof *l->head), calloc(n, sizeof *l->width),
+    *l = (struct layout){ calloc(n, sizeof *l->head), split_notes(t), calloc(n, sizeof *l->width),
                           calloc(n, sizeof *l->number), calloc(n, sizeof *l->right) };
+    if (!l->head || !l->notes || !l->width || !l->number || !l->right) {
+        free_layout(l, t->n_columns);
+        return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating %d columns",
+                        t->n_columns);
+    }
     for (int c = 0; c < t->n_columns; c++) {
         int behind = 0;
 
-        if (l->head && l->width && l->number && l->right)
-            l->head[c] = head(&t->column[c], with_ends && kvr_table_span(t, c) > 1);
-        if (!l->head || !l->width || !l->number || !l->right || !l->head[c]) {
+        l->head[c] = head(&t->column[c], with_ends && kvr_table_span(t, c) > 1);
+        if (!l->head[c]) {
             free_layout(l, t->n_columns);
-            return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating %d columns",
-                            t->n_columns);
+            return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating a column head");
         }
         l->right[c] = is_right(t, c);
         for (int r = 0; r < t->n_rows; r++) {
@@ -183,9 +199,9 @@ static void write_text(const struct kvr_table *t, const struct layout *l, FILE *
             text_cell(to, l, c, next == n, kvr_table_shown(t, r, c, KVR_TABLE_TEXT, buf),
                       interval(t, r, c, KVR_TABLE_TEXT, ends));
         }
-    if (t->note) {
-        fputc('\n', to);
-        kvr_escape_text(to, t->note);
+    for (const char *s = l->notes; *s; s += strlen(s) + 1) {
+        fputs(s == l->notes ? "\n" : "", to);
+        kvr_escape_text(to, s);
         fputc('\n', to);
     }
 }
@@ -218,9 +234,9 @@ static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to
         }
         fputs("|\n", to);
     }
-    if (t->note) {
+    for (const char *s = l->notes; *s; s += strlen(s) + 1) { /* each note is a paragraph */
         fputc('\n', to);
-        kvr_escape_md(to, t->note);
+        kvr_escape_md(to, s);
         fputc('\n', to);
     }
 }
@@ -352,7 +368,7 @@ enum kvr_status kvr_table_write(const struct kvr_table *t, enum kvr_table_format
         write_jsonl(t, to);
         break;
     case KVR_TABLE_LATEX:
-        kvr_table_write_latex(t, l.head, l.right, to);
+        kvr_table_write_latex(t, l.head, l.right, l.notes, to);
         break;
     case KVR_TABLE_TEXT:
     case KVR_N_TABLE_FORMATS:
@@ -361,7 +377,8 @@ enum kvr_status kvr_table_write(const struct kvr_table *t, enum kvr_table_format
     }
     free_layout(&l, t->n_columns);
     if (fflush(to) != 0 || ferror(to))
-        return kvr_fail(errno == ENOSPC ? KVR_EFULL : KVR_EIO, "table: cannot write the output: %s",
-                        strerror(errno));
+        return kvr_fail(errno == ENOSPC ? KVR_EFULL : KVR_EIO, "%s: %s",
+                        to == stdout ? "stdout" : "table",
+                        errno ? strerror(errno) : "write failed");
     return KVR_OK;
 }
