@@ -38,10 +38,6 @@ extern const struct kvr_report kvr_reports[]; /* the last entry's name is NULL *
  * kvr_table_query(). */
 enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, const char *name);
 
-/* Sets *out to a list of the hosts on which the database's results were measured, each with its CPU
- * model. The caller frees *out. */
-enum kvr_status kvr_report_hosts(char **out, const char *db_path);
-
 /* Adds to the table's note the numbers of missing and failed cells (rollouts) of each incomplete
  * sweep. */
 enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/join.h"
+#include "harness/core/memtext.h"
 #include "harness/core/opts.h"
 #include "harness/report/table/chaos.h"
 #include "harness/report/claims/claims.h"
@@ -347,7 +349,9 @@ static enum kvr_status fail_unknown(const char *name)
                     name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
-enum kvr_status kvr_report_hosts(char **out, const char *db_path)
+/* Sets *out to a list of the hosts on which the database's results were measured, each with its CPU
+ * model. The caller frees *out. */
+static enum kvr_status list_hosts(char **out, const char *db_path)
 {
     struct kvr_table *t;
     enum kvr_status st = KVR_OK;
@@ -365,6 +369,35 @@ enum kvr_status kvr_report_hosts(char **out, const char *db_path)
         st = kvr_fail(KVR_ENOMEM, "report: out of memory");
     kvr_table_close(&t);
     return st;
+}
+
+/* Adds a note that names the hosts. A host's CPU is omitted if an earlier note names it as part of
+ * the machine, whose description ends with '#' and a hash of the machine's properties. */
+static enum kvr_status note_hosts(struct kvr_table *t, const char *db_path)
+{
+    const char *known = t->note ? t->note : "";
+    char text[1024] = "", host[512], note[1200];
+    struct kvr_table *n;
+
+    KVR_TRY(kvr_table_query(&n, db_path,
+                            "SELECT DISTINCT host, cpu_model FROM session\n"
+                            "WHERE id IN (SELECT session FROM cell) ORDER BY host, cpu_model",
+                            NULL));
+    for (int i = 0; i < n->n_rows; i++) {
+        const char *cpu = kvr_table_text(n, i, 1);
+
+        if (strstr(known, cpu))
+            snprintf(host, sizeof host, "%s", kvr_table_text(n, i, 0));
+        else
+            snprintf(host, sizeof host, "%s (%s)", kvr_table_text(n, i, 0), cpu);
+        kvr_join(text, sizeof text, host);
+    }
+    kvr_table_close(&n);
+    snprintf(note, sizeof note, "host %s%s", text[0] ? text : "unknown",
+             strstr(known, " CPUs") && strchr(known, '#')
+                 ? "; # precedes a hash of the machine's properties"
+                 : "");
+    return kvr_table_note(t, note);
 }
 
 /* Adds notes about sweeps that were limited, filtered or interrupted, or that had failures. Without
@@ -389,16 +422,22 @@ enum kvr_status kvr_report_footer(char **out, const char *db_path)
     char *hosts = NULL;
     struct kvr_table *none;
     enum kvr_status st;
+    size_t n = 0;
 
     *out = NULL;
     KVR_TRY(kvr_table_open(&none, 0, NULL));
-    st = kvr_report_hosts(&hosts, db_path);
+    st = list_hosts(&hosts, db_path);
     if (st == KVR_OK)
         st = kvr_report_note_plan(none, db_path);
-    if (st == KVR_OK &&
-        asprintf(out, "%s%s%s", hosts, none->note ? "; " : "", none->note ? none->note : "") < 0) {
-        *out = NULL;
-        st = kvr_fail(KVR_ENOMEM, "report: out of memory");
+    if (st == KVR_OK) {
+        FILE *to = kvr_text_open(out, &n);
+
+        if (to)
+            fprintf(to, "%s%s", hosts, none->note ? "; " : "");
+        for (const char *s = none->note; to && s && *s; s++)
+            *s == '\n' ? fputs("; ", to) : fputc(*s, to);
+        if (!kvr_text_close(to, out))
+            st = kvr_fail(KVR_ENOMEM, "report: out of memory");
     }
     free(hosts);
     kvr_table_close(&none);
@@ -470,7 +509,6 @@ static void drop_empty_ends(struct kvr_table *t)
 
 static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, const char *db_path)
 {
-    char *hosts = NULL;
     enum kvr_status st;
 
     t->title = strdup(r->title);
@@ -480,9 +518,7 @@ static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, c
     kvr_table_drop_empty(t, drawn);
     if (r->sql)
         drop_empty_ends(t);
-    KVR_TRY(kvr_report_hosts(&hosts, db_path));
-    st = kvr_table_note(t, hosts);
-    free(hosts);
+    st = note_hosts(t, db_path);
     if (st == KVR_OK)
         st = kvr_report_note_plan(t, db_path);
     if (st == KVR_OK && (strcmp(r->name, "summary") == 0 || strcmp(r->name, "cost") == 0))

@@ -46,7 +46,7 @@ function choosePaper() {
 function paperLine(p) {
   if (p.missing) return h("p", {}, h("b", {}, p.paper), ": ", p.missing);
   const said = p.verdicts.filter(([, n]) => n), tally = said.map(([v, n]) => n + " " + v).join("; ");
-  const rest = p.note.endsWith(tally) ? p.note.slice(0, -tally.length).replace(/, $/, "") : p.note;
+  const rest = p.note.split("\n").filter(n => n !== tally).join("; ");
   return h("p", {}, h("b", {}, p.paper), " " + p.title + ": ", said.map(([v, n], i) => [i ? "; " : "", h("span", { class: isOut(v) ? "out" : null }, n + " " + v)]), rest ? h("span", { class: "soft" }, "; " + rest) : null);
 }
 put($("u-papers"), PAPERS.map(paperLine));
@@ -94,7 +94,7 @@ const CARD_COLUMNS = [
   { head: "GPU, date, commit", left: true, of: r => h("td", { class: "left" }, [r.card, r.date, r.commit].join(", ")) },
 ];
 $("g-box").hidden = !CARDS.length;
-$("g-said").textContent = D.cards.map(g => g.note).filter((n, i, all) => all.indexOf(n) === i).join("; ");
+$("g-said").textContent = D.cards.map(g => g.note.replaceAll("\n", "; ")).filter((n, i, all) => all.indexOf(n) === i).join("; ");
 $("g-box").addEventListener("toggle", () => put($("g-table"), $("g-box").open ? [
   h("thead", {}, h("tr", {}, CARD_COLUMNS.map(c => h("th", { scope: "col", class: c.left ? "left" : null }, c.head)))),
   h("tbody", {}, CARDS.map(r => h("tr", {}, CARD_COLUMNS.map(c => c.of(r)))))] : []));

@@ -94,6 +94,28 @@ START_TEST(markdown)
 }
 END_TEST
 
+/* Notes contain commas, so each has its own line, and folded columns are one note. */
+START_TEST(each_note_has_its_line)
+{
+    static const struct kvr_column c[] = { { .name = "x" }, { .name = "model" }, { .name = "n" } };
+    static const char *const fold[] = { "model", "n", NULL };
+    const struct kvr_value row[] = { { .type = KVR_VALUE_INT, .i = 1 },
+                                     { .type = KVR_VALUE_TEXT, .text = "nano", .n_bytes = 4 },
+                                     { .type = KVR_VALUE_INT, .i = 3 } };
+    struct kvr_table *t;
+
+    ck_assert_int_eq(kvr_table_open(&t, 3, c), KVR_OK);
+    ck_assert_int_eq(kvr_table_add(t, row), KVR_OK);
+    ck_assert_int_eq(kvr_table_fold(t, fold), KVR_OK);
+    ck_assert_int_eq(kvr_table_note(t, ""), KVR_OK);
+    ck_assert_int_eq(kvr_table_note(t, "2 cells, both\nNOISY"), KVR_OK);
+    ck_assert_str_eq(t->note, "model nano, n 3\n2 cells, both NOISY");
+    expect(t, KVR_TABLE_TEXT, "x\n-\n1\n\nmodel nano, n 3\n2 cells, both NOISY\n");
+    expect(t, KVR_TABLE_MD, "| x |\n|---:|\n| 1 |\n\nmodel nano, n 3\n\n2 cells, both NOISY\n");
+    kvr_table_close(&t);
+}
+END_TEST
+
 /* CSV and JSON contain the stored values: not scaled, not rounded, and with every digit that is
  * needed to read them back. */
 START_TEST(csv_and_json_keep_the_values)
@@ -554,6 +576,7 @@ int main(void)
 
     tcase_add_test(tc, formats);
     tcase_add_test(tc, markdown);
+    tcase_add_test(tc, each_note_has_its_line);
     tcase_add_test(tc, csv_and_json_keep_the_values);
     tcase_add_test(tc, latex);
     tcase_add_test(tc, latex_marks_the_best);

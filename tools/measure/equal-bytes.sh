@@ -25,6 +25,5 @@ set -euo pipefail
         print cell[1] " | " cell[2] " | " cell[3] " | " cell[4] " |"
         next
     }
-    # Splits the note below the table into sentences.
-    { sub(/^intervals/, "Intervals"); sub(/, means include/, ". Means include"); sub(/, (settings )?model /, ". Settings: model ") }
-    { print }' | "$(dirname "$0")/between.sh" "${3:-docs/equal-bytes.md}" equal-bytes
+    # Notes below the table begin with a capital letter.
+    { sub(/^(settings )?model /, "settings: model "); print toupper(substr($0, 1, 1)) substr($0, 2) }' | "$(dirname "$0")/between.sh" "${3:-docs/equal-bytes.md}" equal-bytes

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/join.h"
 #include "harness/report/table/functions.h"
 #include "harness/store/setting.h"
 #include "harness/store/statement.h"
@@ -310,8 +311,12 @@ enum kvr_status kvr_table_note(struct kvr_table *t, const char *text)
 {
     char *note = NULL;
 
-    if (asprintf(&note, "%s%s%s", t->note ? t->note : "", t->note ? ", " : "", text) < 0)
+    if (!text[0])
+        return KVR_OK;
+    if (asprintf(&note, "%s%s%s", t->note ? t->note : "", t->note ? "\n" : "", text) < 0)
         return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating a footnote");
+    for (char *s = note + strlen(note) - strlen(text); *s; s++)
+        *s = *s == '\n' ? ' ' : *s;
     free(t->note);
     t->note = note;
     return KVR_OK;
@@ -338,13 +343,27 @@ void kvr_table_drop_empty(struct kvr_table *t, const char *const *names)
     }
 }
 
+/* Writes the name and the value of a column to buf [n], such as "frames 42". Returns false if the
+ * value is missing or need not be named (kvr_setting_is_omitted). */
+static bool folded(const char *column, const struct kvr_value *v, char *buf, size_t n)
+{
+    const char *name = kvr_setting_sweep_name(column);
+
+    if (v->type == KVR_VALUE_INT)
+        snprintf(buf, n, "%s %lld", name, (long long)v->i);
+    else if (v->type == KVR_VALUE_REAL)
+        snprintf(buf, n, "%s %.6g", name, v->r);
+    else
+        snprintf(buf, n, "%s %s", name, v->text ? v->text : "-");
+    return v->type != KVR_VALUE_NULL && !kvr_setting_is_omitted(column, buf + strlen(name) + 1);
+}
+
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
 {
+    char note[2048] = "", text[256];
+
     for (; *names && t->n_rows > 0; names++) {
-        int c = kvr_table_find(t, *names);
-        const char *name = kvr_setting_sweep_name(*names);
-        const struct kvr_value *v;
-        char text[256];
+        const int c = kvr_table_find(t, *names);
         bool all = c >= 0;
 
         for (int r = 1; all && r < t->n_rows; r++)
@@ -354,16 +373,9 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
                 t->column[c].groups = true;
             continue;
         }
-        v = kvr_table_at(t, 0, c);
-        if (v->type == KVR_VALUE_INT)
-            snprintf(text, sizeof text, "%s %lld", name, (long long)v->i);
-        else if (v->type == KVR_VALUE_REAL)
-            snprintf(text, sizeof text, "%s %.6g", name, v->r);
-        else
-            snprintf(text, sizeof text, "%s %s", name, v->text ? v->text : "-");
-        if (v->type != KVR_VALUE_NULL && !kvr_setting_is_omitted(*names, text + strlen(name) + 1))
-            KVR_TRY(kvr_table_note(t, text));
+        if (folded(*names, kvr_table_at(t, 0, c), text, sizeof text))
+            kvr_join(note, sizeof note, text);
         drop_column(t, c);
     }
-    return KVR_OK;
+    return note[0] ? kvr_table_note(t, note) : KVR_OK;
 }

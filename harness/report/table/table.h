@@ -42,7 +42,9 @@ struct kvr_column {
 };
 
 struct kvr_table {
-    char *title, *note; /* title and note, shown in text, Markdown and LaTeX; owned; may be NULL */
+    /* Title and notes, shown in text, Markdown and LaTeX; owned; may be NULL. `note` has one line
+     * per note, without a newline at the end. */
+    char *title, *note;
     int n_columns, n_rows;
     struct kvr_column *column; /* columns [n_columns]; the table owns their names and headers */
     struct kvr_value *cell;    /* values [n_rows, n_columns]; the table owns the texts, which are
@@ -78,16 +80,16 @@ const struct kvr_value *kvr_table_at(const struct kvr_table *t, int row, int col
 double kvr_table_number(const struct kvr_table *t, int row, int column);    /* NaN: no number */
 const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": no text */
 
-/* Drops each column of `names` (ends with NULL) that has the same value in all rows, and appends
- * its name and value to the table's note, for example "model nano, frames 42". Nothing is appended
- * if the value is missing or is the default of an optional setting (kvr_setting_is_omitted). If the
- * values of a column of `names` differ, the column stays and its field `groups` is set. */
+/* Drops each column of `names` (ends with NULL) that has the same value in all rows. Their names
+ * and values become one note, for example "model nano, frames 42". The note omits a missing value
+ * and the default of an optional setting (kvr_setting_is_omitted). If the values of a column of
+ * `names` differ, the column stays and its field `groups` is set. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Drops the columns of `names` (ends with NULL) that have no value in any row. */
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);
 /* Removes the column `name`, if the table has it. */
 void kvr_table_drop(struct kvr_table *t, const char *name);
-/* Appends `text` to the table's note, separated by ", ". */
+/* Appends a note. Newlines in `text` become blanks; an empty text is no note. */
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);
 
 /* Shows columns that contain bytes in MiB in text, Markdown and LaTeX: columns named *_bytes, and

@@ -92,7 +92,7 @@ static void put_number(const struct kvr_table *t, int row, int c, int n, FILE *t
 }
 
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
-                           FILE *to)
+                           const char *notes, FILE *to)
 {
     bool tall = false; /* whether a column has an interval, set as subscript and superscript */
 
@@ -121,9 +121,10 @@ void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const b
     if (t->title || t->note) {
         fputs("\\caption{", to);
         kvr_escape_latex(to, t->title ? t->title : "");
-        if (t->title && t->note)
-            fputs(". ", to);
-        kvr_escape_latex(to, t->note ? t->note : "");
+        for (const char *s = notes; *s; s += strlen(s) + 1) {
+            fputs(s > notes ? "; " : t->title ? ". " : "", to);
+            kvr_escape_latex(to, s);
+        }
         fputs("}\n", to);
     }
     fputs("\\end{table}\n", to);
