@@ -616,7 +616,7 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
             kvr_value_number(kvr_median(x, n)),
             kvr_value_number(n > 1 ? ci.lo : NAN),
             kvr_value_number(n > 1 ? ci.hi : NAN),
-            kvr_value_number(ci.level),
+            kvr_value_number(n > 1 ? ci.level : NAN),
             kvr_value_text(n < 2        ? "one sample"
                            : ci.min_max ? "min-max"
                                         : "ranks"),
@@ -628,7 +628,7 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
             ratio_value(ratios, at, KVR_RATIO),
             ratio_value(ratios, at, KVR_RATIO_LO),
             ratio_value(ratios, at, KVR_RATIO_HI),
-            kvr_value_text(at < 0 ? "" : kvr_table_text(ratios, at, KVR_RATIO_CODES))
+            kvr_value_text_or_none(at < 0 ? "" : kvr_table_text(ratios, at, KVR_RATIO_CODES))
         };
 
         return kvr_table_add(out, row);
@@ -652,8 +652,7 @@ static enum kvr_status add_timings(struct kvr_table *out, const struct kvr_table
         "median over repeats with a distribution-free interval, or with the minimum and maximum of "
         "fewer than 6 repeats; coverage: confidence level of the interval; outliers are counted "
         "and kept; attributed: share of the runtime in measured phases; cold: runtime of a "
-        "process's first rollout; time: `counts`, or why statistics ignore the runtime; to BF16: "
-        "runtime relative to BF16's, over pairs of consecutive rollouts (setting abba)");
+        "process's first rollout; time: `counts`, or why statistics ignore the runtime");
 }
 
 enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_options *o)
@@ -675,9 +674,10 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
         { .name = "runtime_ratio", .head = "to BF16", .unit = "(x)", .digits = 3 },
         { .name = "ratio_lo", .head = "from", .unit = "(x)", .digits = 3 },
         { .name = "ratio_hi", .head = "to", .unit = "(x)", .digits = 3 },
-        { .name = "ratio_codes", .head = "no ratio:" },
+        { .name = "ratio_codes", .head = "why no ratio" },
     };
-    static const char *const of_pairs[] = { "runtime_ratio", "ratio_lo", "ratio_hi", NULL };
+    static const char *const of_pairs[] = { "runtime_ratio", "ratio_lo", "ratio_hi", "ratio_codes",
+                                            NULL };
     struct kvr_table *t = NULL, *ratios = NULL;
     double *x = NULL;
     bool *flag = NULL;
@@ -706,6 +706,9 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
         st = add_timings(*out, t, ratios, o->level, x, flag);
     if (st == KVR_OK)
         kvr_table_drop_empty(*out, of_pairs);
+    if (st == KVR_OK && kvr_table_find(*out, "runtime_ratio") >= 0)
+        st = kvr_table_note(*out, "to BF16: runtime relative to BF16's, over pairs of consecutive "
+                                  "rollouts (setting abba)");
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&t);

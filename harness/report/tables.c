@@ -82,7 +82,7 @@ static const struct kvr_column columns[] = {
     { .name = "runtime_ratio", .better = -1, .head = "to BF16", .unit = "(x)", .digits = 3 },
     { .name = "ratio_lo", .head = "from", .unit = "(x)", .digits = 3 },
     { .name = "ratio_hi", .head = "to", .unit = "(x)", .digits = 3 },
-    { .name = "ratio_codes", .head = "no ratio:" },
+    { .name = "ratio_codes", .head = "why no ratio" },
     { .name = "psnr_truth", .better = +1, .head = "truth PSNR", .unit = "(dB)", .digits = 2 },
     { .name = "lost_db", .better = -1, .head = "lost", .unit = "(dB)", .digits = 2 },
     { .name = "ssim_truth", .better = +1, .head = "truth SSIM", .digits = 4 },

@@ -87,7 +87,8 @@ static enum kvr_status explain_undecided(const struct kvr_race *r, const struct 
         n += snprintf(why + n, size - (size_t)n, ": %d more prompt%s needed", KVR_PAIRS_MIN - least,
                       KVR_PAIRS_MIN - least == 1 ? " is" : "s are");
     if (b->n_maybe > 1 && n >= 0 && (size_t)n < size)
-        snprintf(why + n, size - (size_t)n, "; %d more methods may, too", b->n_maybe - 1);
+        snprintf(why + n, size - (size_t)n, "; %d other method%s may, too", b->n_maybe - 1,
+                 b->n_maybe == 2 ? "" : "s");
     free(d);
     free(x);
     return KVR_OK;
@@ -139,21 +140,20 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
 
     for (int i = 0; i < r->n; i++)
         count[rank(&r->who[i])]++;
-    n = (size_t)snprintf(
-        note, sizeof note,
-        "%d of %d methods are on the Pareto front, %d are undecided, %d are dominated", count[0],
-        r->n, count[1], count[2]);
+    n = (size_t)snprintf(note, sizeof note,
+                         "of %d methods, on the Pareto front: %d, undecided: %d, dominated: %d",
+                         r->n, count[0], count[1], count[2]);
     for (int i = 0; i < r->n_bounds && n < sizeof note; i++)
         n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %s %.4g",
                               i ? "," : "; bounds:", r->bound[i].name,
                               r->bound[i].better > 0 ? "at least" : "at most", r->bound[i].limit);
     if (r->n_bounds && n < sizeof note)
-        n += (size_t)snprintf(note + n, sizeof note - n,
-                              "; %d methods outside the bounds are excluded", count[3]);
+        n += (size_t)snprintf(note + n, sizeof note - n, "; excluded, as outside the bounds: %d",
+                              count[3]);
     if (r->rows && !r->o->exact && n < sizeof note)
         n += (size_t)snprintf(
             note + n, sizeof note - n,
-            "; methods are compared by simultaneous 95 %% intervals over prompts; p_front: "
+            "; methods are compared by simultaneous 95 %% intervals over prompts; P(front): "
             "fraction of %d bootstrap resamples of the prompts in which the method is on the front",
             KVR_FRONT_RESAMPLES);
     for (int k = 0; k < r->n_objectives && n < sizeof note; k++)
@@ -178,9 +178,11 @@ enum kvr_status kvr_race_table(const struct kvr_race *r, struct kvr_table **out)
     enum kvr_status st;
 
     for (int k = 0; k < r->n_objectives; k++)
-        columns[n++] = (struct kvr_column){ .name = r->objective[k].name,
-                                            .unit = r->objective[k].better > 0 ? "(max)" : "(min)",
-                                            .digits = -1 };
+        columns[n++] =
+            (struct kvr_column){ .name = r->objective[k].name,
+                                 .unit = r->objective[k].better > 0 ? "(higher is better)"
+                                                                    : "(lower is better)",
+                                 .digits = -1 };
     columns[n++] = (struct kvr_column){ .name = "p_front", .head = "P(front)", .digits = 3 };
     columns[n++] = (struct kvr_column){ .name = "dominated_by", .digits = -1 };
     columns[n++] = (struct kvr_column){ .name = "why", .digits = -1 };
