@@ -1,4 +1,6 @@
 /* cmd_list.c - `kvreel list`: lists methods, metrics, models and other things by name. */
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,21 +200,61 @@ static enum kvr_status list_suites(json_t *out)
     return list_found(out, &kvr_find_suite, add_suite);
 }
 
+/* Rounds bits to the two digits of the documentation. */
+static void print_bits(json_t *row)
+{
+    const json_t *bits = json_object_get(row, "bits_per_element");
+
+    if (json_is_real(bits))
+        json_object_set_new(row, "bits_per_element",
+                            json_real(round(json_real_value(bits) * 100) / 100));
+}
+
+/* Prints whole bounds without an exponent. A bound of INT_MAX or more means no bound. */
+static void print_bounds(json_t *row)
+{
+    static const char *const bounds[] = { "lowest", "highest" };
+
+    for (int i = 0; i < 2; i++) {
+        const double x = json_number_value(json_object_get(row, bounds[i]));
+
+        if (x >= INT_MAX)
+            json_object_set_new(row, bounds[i], json_null());
+        else if (x == round(x))
+            json_object_set_new(row, bounds[i], json_integer((json_int_t)x));
+    }
+}
+
+/* A window of 0 frames means that attention sees all frames. */
+static void print_window(json_t *row)
+{
+    if (json_integer_value(json_object_get(row, "window_frames")) == 0)
+        json_object_set_new(row, "window_frames", json_string("all"));
+}
+
 enum { MAX_COLUMNS = 10 };
 
 static const struct kind {
     const char *name;
     list_fn *fill;
+    void (*print)(json_t *row); /* changes an object's values for the text table (NULL: none) */
     const char *columns[MAX_COLUMNS]; /* JSON members shown in the text table */
 } kinds[] = {
-    { "methods", list_methods, { "name", "family", "study", "bits_per_element", "title" } },
-    { "readings", list_readings, { "spec", "bits_per_element", "source", "differs" } },
-    { "metrics", list_metrics, { "name", "unit", "better", "lowest", "highest", "title" } },
+    { "methods",
+      list_methods,
+      print_bits,
+      { "name", "family", "study", "bits_per_element", "title" } },
+    { "readings", list_readings, print_bits, { "spec", "bits_per_element", "source" } },
+    { "metrics",
+      list_metrics,
+      print_bounds,
+      { "name", "unit", "better", "lowest", "highest", "title" } },
     { "models",
       list_models,
+      print_window,
       { "name", "layers", "heads", "head_dim", "tokens_per_frame", "frames_per_chunk",
         "window_frames", "prediction", "weights" } },
-    { "suites", list_suites, { "name", "prompts", "frames", "seed", "model", "title" } },
+    { "suites", list_suites, NULL, { "name", "prompts", "frames", "seed", "model", "title" } },
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -260,6 +302,8 @@ static int run(const struct kvr_call *call)
     if (o->json)
         return kvr_cli_json(list, code); /* the array has the readable files; the exit code tells
                                           * that others failed */
+    for (size_t i = 0; kind->print && i < json_array_size(list); i++)
+        kind->print(json_array_get(list, i));
     st = kvr_cli_table(list, kind->columns);
     json_decref(list);
     return kvr_cli_wrote(st, code);
@@ -283,6 +327,7 @@ const struct kvr_command kvr_command_list = {
     .details =
         "A reading is a version of a method: as its own paper intends it (NAME), as the\n"
         "33-method study implemented it (NAME@study), or as another project does (NAME@vllm).\n"
+        "`kvreel show READING` describes how it differs.\n"
         "bits_per_element is computed for 12 heads of 128 channels and includes scales and\n"
         "other side information; it is null if it depends on the data.\n",
     .args = args,
