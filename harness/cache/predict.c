@@ -408,30 +408,29 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
         out->nominal_max = nominal_of(r);
         out->depends =
             "the numbers of outliers and of entropy-coded bytes depend on the data: "
-            "nominal_bytes counts none of them, and nominal_bytes_max counts the largest "
-            "possible numbers";
+            "the nominal size counts none of them, and the upper bound counts the largest possible "
+            "numbers";
         if (kvr_codec_joint(r->scheme->k[0]))
             out->depends = "the size of a Python method's cache is known only after a run: "
-                           "nominal_bytes is 0, and nominal_bytes_max is the limit that the "
+                           "the nominal size is 0, and the upper bound is the limit that the "
                            "method declares";
     }
     if (mask_matters(r->scheme)) {
         out->data_dependent = true;
-        out->depends = "the number of foreground tokens depends on the data: nominal_bytes assumes "
-                       "the fraction in option `target`; nominal_bytes_min and nominal_bytes_max "
-                       "are the smallest and largest sizes for fractions from option `min` to "
-                       "option `max`";
+        out->depends = "the number of foreground tokens depends on the data: the nominal size "
+                       "assumes the fraction in option `target`; the bounds are the smallest and "
+                       "largest sizes for fractions from option `min` to option `max`";
         KVR_TRY(mask_bounds(r->scheme, geo, out));
     }
     if (kvr_retention_thins(&r->scheme->retention, &thin) && thin.by_data) {
         out->data_dependent = true;
-        out->depends = "which tokens stay in the cache depends on the data: nominal_bytes assumes "
-                       "tokens at random positions, nominal_bytes_min contiguous tokens, and "
-                       "nominal_bytes_max scattered tokens";
+        out->depends = "which tokens stay in the cache depends on the data: the nominal size "
+                       "assumes tokens at random positions, the lower bound contiguous tokens, and "
+                       "the upper bound scattered tokens";
         if (thin.counts_by_data)
-            out->depends = "how many tokens stay in the cache depends on the data: nominal_bytes "
-                           "assumes random data, nominal_bytes_min that no token stays, and "
-                           "nominal_bytes_max that all tokens stay";
+            out->depends = "how many tokens stay in the cache depends on the data: the nominal "
+                           "size assumes random data, the lower bound that no token stays, and "
+                           "the upper bound that all tokens stay";
         thinning_bounds(r, &thin, out);
     }
     return KVR_OK;
@@ -547,7 +546,7 @@ enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct k
     struct kvr_geometry part = *geo;
     size_t others = 0;
 
-    plain.no_bounds = true;
+    plain.no_bounds = !run->bounds;
     if (layers_alike(scheme))
         return predict(scheme, geo, &plain, true, out);
     if (is_drawn(scheme) && !kvr_scheme_last_chooses(scheme) && geo->n_layers > 1) {
@@ -557,6 +556,8 @@ enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct k
     KVR_TRY(kvr_predict(scheme, &part, &plain, out));
     out->peak += others * out->nominal;
     out->nominal += others * out->nominal;
+    out->nominal_min += others * out->nominal_min;
+    out->nominal_max += others * out->nominal_max;
     out->bf16 += others * out->bf16;
     return KVR_OK;
 }

@@ -57,6 +57,8 @@ static enum kvr_status parse_memory(const char *text, double *bytes)
                     text);
 }
 
+/* Predicts the peak memory in bytes, with the upper bound of the cache if its size depends on the
+ * data. */
 static enum kvr_status peak_of(const struct job *j, const struct kvr_scheme *scheme, int frames,
                                struct kvr_prediction *p, double *peak)
 {
@@ -64,9 +66,10 @@ static enum kvr_status peak_of(const struct job *j, const struct kvr_scheme *sch
     struct kvr_resources need;
 
     run.latent_frames = frames;
+    run.bounds = true;
     KVR_TRY(kvr_predict_peak(scheme, &j->geo, &run, p));
     kvr_resources_of(&j->config, p, 0, j->decoder_kind, j->decoder_type, &need);
-    *peak = (double)need.peak;
+    *peak = (double)need.peak + (double)(p->nominal_max - p->nominal);
     return KVR_OK;
 }
 
@@ -88,14 +91,14 @@ static int longest(const struct job *j, int frames, double peak, int other, doub
 static json_t *row_json(const struct job *j, const char *method, const struct kvr_prediction *p,
                         double peak, int frames)
 {
-    return json_pack("{s:s, s:b, s:I, s:i, s:i, s:I, s:f, s:I, s:I, s:s, s:s, s:s, s:i}", "method",
-                     method, "fits", peak <= j->budget && j->decoder <= j->budget, "peak_bytes",
-                     (json_int_t)peak, "max_frames",
-                     frames ? 1 + j->geo.pixel_frames * (frames - 1) : 0, "max_latent_frames",
-                     frames, "nominal_bytes", (json_int_t)p->nominal, "compression",
-                     (double)p->bf16 / (double)p->nominal, "decoder_bytes", (json_int_t)j->decoder,
-                     "memory_bytes", (json_int_t)j->budget, "geometry", j->o->geometry, "device",
-                     j->o->device, "compute", j->o->compute, "frames", j->o->frames);
+    return json_pack(
+        "{s:s, s:b, s:I, s:i, s:i, s:I, s:I, s:f, s:I, s:I, s:s, s:s, s:s, s:i}", "method", method,
+        "fits", peak <= j->budget && j->decoder <= j->budget, "peak_bytes", (json_int_t)peak,
+        "max_frames", frames ? 1 + j->geo.pixel_frames * (frames - 1) : 0, "max_latent_frames",
+        frames, "nominal_bytes", (json_int_t)p->nominal, "nominal_bytes_max",
+        (json_int_t)p->nominal_max, "compression", (double)p->bf16 / (double)p->nominal_max,
+        "decoder_bytes", (json_int_t)j->decoder, "memory_bytes", (json_int_t)j->budget, "geometry",
+        j->o->geometry, "device", j->o->device, "compute", j->o->compute, "frames", j->o->frames);
 }
 
 /* Adds the row of one method, unless the method does not support the geometry's number or width of
@@ -200,6 +203,28 @@ static enum kvr_status sort_rows(json_t *rows)
     return KVR_OK;
 }
 
+static double number(const json_t *row, const char *key)
+{
+    return json_number_value(json_object_get(row, key));
+}
+
+/* Prints upper bounds with "<=" and a lower bound with ">=" if the size depends on the data. */
+static void print_row(const json_t *row)
+{
+    const bool bound = number(row, "nominal_bytes_max") > number(row, "nominal_bytes");
+    char compression[32], cache[32], peak[32];
+
+    snprintf(compression, sizeof compression, "%s%.2f", bound ? ">=" : "",
+             number(row, "compression"));
+    snprintf(cache, sizeof cache, "%s%.3f", bound ? "<=" : "",
+             number(row, "nominal_bytes_max") / GiB);
+    snprintf(peak, sizeof peak, "%s%.3f", bound ? "<=" : "", number(row, "peak_bytes") / GiB);
+    printf("%-44s %11s %11s %10s %5s %5d frames\n",
+           json_string_value(json_object_get(row, "method")), compression, cache, peak,
+           json_is_true(json_object_get(row, "fits")) ? "yes" : "no",
+           (int)number(row, "max_frames"));
+}
+
 static void print_rows(const struct job *j, const json_t *rows)
 {
     const json_t *r;
@@ -210,22 +235,16 @@ static void print_rows(const struct job *j, const json_t *rows)
     printf("%.2f GiB on %s, %d pixel frames of %dx%d (height x width): %d of %zu methods fit\n\n",
            j->budget / GiB, j->o->device, j->o->frames, j->height, j->width, fit,
            json_array_size(rows));
-    printf("%-44s %11s %11s %9s %5s %12s\n", "method", "compression", "cache (GiB)", "peak (GiB)",
+    printf("%-44s %11s %11s %10s %5s %12s\n", "method", "compression", "cache (GiB)", "peak (GiB)",
            "fits", "max length");
-    json_array_foreach(rows, i, r)
-        printf("%-44s %11.2f %11.3f %9.3f %5s %5d frames\n",
-               json_string_value(json_object_get(r, "method")),
-               json_number_value(json_object_get(r, "compression")),
-               json_number_value(json_object_get(r, "nominal_bytes")) / GiB,
-               json_number_value(json_object_get(r, "peak_bytes")) / GiB,
-               json_is_true(json_object_get(r, "fits")) ? "yes" : "no",
-               (int)json_integer_value(json_object_get(r, "max_frames")));
+    json_array_foreach(rows, i, r) print_row(r);
     printf(
         "\npeak: the KV cache, the buffer for dequantized tokens, and the network's weights and\n"
         "activations. The text encoder runs before the network, and the pixel decoder (%.3f GiB\n"
         "for any length) after it; neither adds to the peak. max length: pixel frames of the\n"
         "longest video that fits, extrapolated linearly from this length and half of it. The\n"
-        "model has RoPE positions for at most %d latent frames, which limits max length.\n",
+        "model has RoPE positions for at most %d latent frames, which limits max length.\n"
+        "<= and >= mark bounds: the size of this method's cache depends on the data.\n",
         j->decoder / GiB, MOST_FRAMES);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/cli/wrap.h"
 #include "harness/core/infile.h"
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
@@ -92,8 +93,10 @@ static enum kvr_status published(const char *method, const char *suite, json_t *
                 break;
             }
         }
-        if (cell && *cell)
+        if (cell && *cell) {
+            json_decref(*out);
             *out = json_real(strtod(cell, NULL));
+        }
     }
     fclose(f);
     return KVR_OK;
@@ -139,19 +142,21 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
     enum kvr_dtype type;
     struct kvr_resources n;
     json_t *text, *network, *decoder;
+    int window;
 
     if (!c)
         return json_object_set_new(doc, "phases", json_null())
                    ? kvr_fail(KVR_ENOMEM, "predict: out of memory")
                    : KVR_OK;
     KVR_TRY(kvr_resources_decoder(o->decoder, o->decoder_compute, &kind, &type));
-    kvr_resources_of(c, p, o->window, kind, type, &n);
+    window = o->window < 0 ? c->window_frames : o->window;
+    kvr_resources_of(c, p, window, kind, type, &n);
     text = n.text_file ? json_pack("{s:o, s:o, s:f}", "file_bytes", bytes_json(n.text_file),
                                    "memory_bytes", bytes_json(n.text_bytes), "flop", n.text_flop)
                        : json_null();
     network =
         json_pack("{s:o, s:o, s:f, s:i}", "activation_bytes", bytes_json(n.activations),
-                  "memory_bytes", bytes_json(n.peak), "flop", n.network_flop, "window", o->window);
+                  "memory_bytes", bytes_json(n.peak), "flop", n.network_flop, "window", window);
     decoder =
         n.decoder_flop > 0
             ? json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:f}", "name", kvr_decoder_names[kind],
@@ -235,6 +240,7 @@ static void print_phases(const json_t *phases)
     const json_t *network = json_object_get(phases, "network");
     const json_t *decoder = json_object_get(phases, "decoder");
     const json_t *image = json_object_get(phases, "image");
+    char window[40];
 
     printf("\n"
            "device memory and operations of each phase of generating %.0f frames of %.0fx%.0f "
@@ -250,10 +256,11 @@ static void print_phases(const json_t *phases)
                "%.3g TFLOP\n",
                number(image, "memory_bytes") / GiB, number(image, "layer_bytes") / GiB,
                number(image, "flop") * 1e-12);
-    printf("  network       %8.4f GiB, including %.4f GiB of activations; %.4g TFLOP, attention "
-           "window %.0f latent frames (0: all)\n",
+    snprintf(window, sizeof window, "%.0f latent frames", number(network, "window"));
+    printf("  network       %8.4f GiB, the memory above and %.4f GiB of activations; %.4g TFLOP, "
+           "attention window: %s\n",
            number(network, "memory_bytes") / GiB, number(network, "activation_bytes") / GiB,
-           number(network, "flop") * 1e-12, number(network, "window"));
+           number(network, "flop") * 1e-12, number(network, "window") > 0 ? window : "all frames");
     if (json_is_object(decoder))
         printf("  decoder       %8.4f GiB, including %.4f GiB of cached convolution inputs; %.4g "
                "TFLOP in %s\n",
@@ -261,6 +268,28 @@ static void print_phases(const json_t *phases)
                number(decoder, "flop") * 1e-12, text(decoder, "compute"));
     printf("  raw frames    %8.4f GiB on disk, the uncompressed video\n",
            number(phases, "frames_file_bytes") / GiB);
+}
+
+/* Prints the size of the compressed cache. If it depends on the data, prints its bounds; the
+ * nominal size is then printed only if it is an estimate, not the lower bound. */
+static void print_sizes(const json_t *doc)
+{
+    const bool depends = json_is_true(json_object_get(doc, "data_dependent"));
+
+    if (!depends || number(doc, "nominal_bytes") > number(doc, "nominal_bytes_min"))
+        printf("  nominal  %14.0f B  %8.4f GiB  (compressed KV cache, %.4f x smaller)\n",
+               number(doc, "nominal_bytes"), number(doc, "nominal_bytes") / GiB,
+               number(doc, "compression"));
+    else
+        printf("  nominal  %14s    %8s      (compressed KV cache: within these bounds)\n", "-",
+               "-");
+    if (!depends)
+        return;
+    printf("  at most  %14.0f B  %8.4f GiB  (%.4f x smaller)\n", number(doc, "nominal_bytes_max"),
+           number(doc, "nominal_bytes_max") / GiB, number(doc, "compression_min"));
+    printf("  at least %14.0f B  %8.4f GiB  (%.4f x smaller)\n  ", number(doc, "nominal_bytes_min"),
+           number(doc, "nominal_bytes_min") / GiB, number(doc, "compression_max"));
+    kvr_wrap(stdout, 2, 2, text(doc, "depends"));
 }
 
 static void print_text(const json_t *doc)
@@ -273,23 +302,20 @@ static void print_text(const json_t *doc)
            text(doc, "geometry"), number(doc, "latent_frames"), number(doc, "tokens"));
     printf("  BF16     %14.0f B  %8.4f GiB  (uncompressed KV cache)\n", number(doc, "bf16_bytes"),
            number(doc, "bf16_bytes") / GiB);
-    printf("  nominal  %14.0f B  %8.4f GiB  (compressed KV cache, %.4f x smaller)\n",
-           number(doc, "nominal_bytes"), number(doc, "nominal_bytes") / GiB,
-           number(doc, "compression"));
-    if (json_is_true(json_object_get(doc, "data_dependent")))
-        printf("  bounds   %.0f .. %.0f B, %.4f .. %.4f x smaller\n  %s\n",
-               number(doc, "nominal_bytes_min"), number(doc, "nominal_bytes_max"),
-               number(doc, "compression_max"), number(doc, "compression_min"),
-               text(doc, "depends"));
-    printf("  peak     %14.0f B  %8.4f GiB  (sum of the kinds of memory below)\n",
+    print_sizes(doc);
+    printf("  memory   %14.0f B  %8.4f GiB  (peak sum of the kinds below; without activations)\n",
            number(doc, "peak_bytes"), number(doc, "peak_bytes") / GiB);
     json_object_foreach((json_t *)tags, tag, n)
     {
-        if (json_is_null(n))
-            printf("    %-8s not predicted\n", tag);
-        else
+        if (!json_is_null(n))
             printf("    %-8s %12.0f B\n", tag, json_number_value(n));
+        else if (!strcmp(tag, kvr_mem_tag_name(KVR_MEM_WEIGHTS)))
+            printf("    %-8s not predicted: the number of weights is unknown\n", tag);
     }
+    if (json_is_true(json_object_get(doc, "data_dependent")))
+        printf("  This memory has the nominal cache; a cache of the largest size needs %.4f GiB "
+               "more.\n",
+               (number(doc, "nominal_bytes_max") - number(doc, "nominal_bytes")) / GiB);
     if (json_is_object(json_object_get(doc, "phases")))
         print_phases(json_object_get(doc, "phases"));
     as_stored = json_object_get(doc, "as_stored");
@@ -420,9 +446,9 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(
         struct predict_opts, size, "size", 0, "HxW", NULL,
         "height x width of the video in pixels, such as 720x1280; the default is the model's"),
-    KVR_ARG_INT(
-        struct predict_opts, window, "window", 'w', "N", "0", 0, 100000,
-        "number of newest latent frames that attention sees (affects FLOPs only); 0 means all"),
+    KVR_ARG_INT(struct predict_opts, window, "window", 'w', "N", "0", -1, 100000,
+                "number of newest latent frames that attention sees (affects FLOPs only); 0 means "
+                "all, and -1 the model's own window, which is the default of `generate`"),
     KVR_ARG_TEXT(struct predict_opts, decoder, "decoder", 0, "NAME", "vae",
                  "decoder of Wan's latents to pixels: vae (Wan's own) or taehv (a smaller, "
                  "approximate decoder)"),
@@ -459,8 +485,8 @@ const struct kvr_command kvr_command_predict = {
     .summary = "predict the cache bytes and peak memory of a method on a model",
     .usage = "-m METHOD[@study] --geometry NAME|FILE --frames N [options]",
     .examples = "  kvreel predict -m RTN_INT4 --geometry wan-1.3b --frames 165\n"
-                "  kvreel predict -m FLOWCACHE_PRUNE_INT4@study -O layer_budget=storyeval"
-                " --geometry wan-1.3b --frames 165\n"
+                "  kvreel predict -m FLOWCACHE_PRUNE_INT4@study -O layer_budget=storyeval \\\n"
+                "      --geometry wan-1.3b --frames 165\n"
                 "  kvreel predict -m RTN_INT4@study --geometry wan-1.3b --frames 165"
                 " --as-stored study\n"
                 "  kvreel predict -m KIVI_INT2 --geometry wan-14b --size 720x1280 --frames 81\n"
