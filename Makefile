@@ -173,6 +173,7 @@ $(ISA_OBJ): CFLAGS += -Wno-psabi
 # A release (tools/release/dist.sh) has the commit in file COMMIT. The Makefile then does not call git, because git
 # would describe a repository that contains the release's folder.
 GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
+GIT_DATE  := $(if $(wildcard COMMIT),$(shell date -u -r COMMIT +%F),$(shell git show -s --format=%cs HEAD 2>/dev/null))
 GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
 # The sources that affect stored numbers. If their hash differs from that stored with a cell, the cell is stale.
 CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/workload/trace harness/files/weights harness/engine harness/engine/text harness/engine/vae \
@@ -185,7 +186,7 @@ $(BUILD)/build_id: FORCE
 .PHONY: FORCE
 FORCE:
 $(BUILD)/harness/core/version.o: $(BUILD)/build_id
-$(BUILD)/harness/core/version.o: CPPFLAGS += -DKVR_GIT_HASH='"$(GIT_HASH)"' -DKVR_GIT_DIRTY=$(GIT_DIRTY) \
+$(BUILD)/harness/core/version.o: CPPFLAGS += -DKVR_GIT_HASH='"$(GIT_HASH)"' -DKVR_GIT_DIRTY=$(GIT_DIRTY) -DKVR_GIT_DATE='"$(GIT_DATE)"' \
 	-DKVR_CODE_HASH='"$(CODE_HASH)"' \
 	-DKVR_CC='"$(notdir $(CC))"' -DKVR_CFLAGS='"$(OPT) -march=$(ARCH) -ffp-contract=off $(SANFLAGS)"'
 

@@ -239,14 +239,15 @@ enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **a
     words[call->n_words] = NULL;
     if (call->n_words < cmd->min_words)
         return kvr_fail(KVR_EINVAL,
-                        "%s: too few arguments: %d given, need at least %d; usage: kvreel %s %s",
-                        cmd->name, call->n_words, cmd->min_words, cmd->name, cmd->usage);
+                        "%s: too few arguments: %d given, need at least %d; usage: kvreel %s %.*s",
+                        cmd->name, call->n_words, cmd->min_words, cmd->name,
+                        (int)strcspn(cmd->usage, "\n"), cmd->usage);
     if (call->n_words > cmd->max_words)
         return kvr_fail(KVR_EINVAL,
                         "%s: unexpected argument '%s': %d arguments given, at most %d allowed; "
-                        "usage: kvreel %s %s",
+                        "usage: kvreel %s %.*s",
                         cmd->name, words[cmd->max_words], call->n_words, cmd->max_words, cmd->name,
-                        cmd->usage);
+                        (int)strcspn(cmd->usage, "\n"), cmd->usage);
     return KVR_OK;
 }
 
@@ -279,17 +280,37 @@ static void help_line(const struct kvr_arg *a, FILE *to)
     kvr_wrap_entry(to, HELP_COLUMN, head, text);
 }
 
+/* Prints the synopsis, whose further lines begin with "kvreel". */
+static void print_usage(const struct kvr_command *cmd, FILE *to)
+{
+    char line[512];
+
+    for (const char *s = cmd->usage, *first = s; *s; s += strcspn(s, "\n"), s += *s == '\n') {
+        snprintf(line, sizeof line, "kvreel %s %.*s", cmd->name, (int)strcspn(s, "\n"), s);
+        fputs(s == first ? "Usage: " : "       ", to);
+        kvr_wrap(to, 7, 9, line);
+    }
+}
+
+void kvr_args_help_common(FILE *to)
+{
+    for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
+        help_line(a, to);
+    kvr_wrap_entry(to, HELP_COLUMN, "-h, --help", "show the command's help");
+}
+
 void kvr_args_help(const struct kvr_command *cmd, FILE *to)
 {
     if (cmd->examples)
         fprintf(to, "Examples:\n%s\n", cmd->examples);
-    fprintf(to, "Usage: kvreel %s %s\n  %s\n", cmd->name, cmd->usage, cmd->summary);
+    print_usage(cmd, to);
+    fputs("  ", to);
+    kvr_wrap(to, 2, 2, cmd->summary);
     fprintf(to, "\nOptions:\n");
     for (const struct kvr_arg *a = cmd->args; a->name; a++)
         help_line(a, to);
-    for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
-        help_line(a, to);
-    kvr_wrap_entry(to, HELP_COLUMN, "-h, --help", "show this help");
+    kvr_wrap_entry(to, HELP_COLUMN, "-h, --help",
+                   "show this help; `kvreel --help` has the options of every command");
     if (cmd->details)
         fprintf(to, "\n%s", cmd->details);
 }

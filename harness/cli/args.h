@@ -85,7 +85,8 @@ struct kvr_call;
 struct kvr_command {
     const char *name;
     const char *summary;  /* one-line summary, shown by `kvreel help` */
-    const char *usage;    /* synopsis of the arguments, printed after "kvreel NAME " */
+    const char *usage;    /* synopsis of the arguments, printed after "kvreel NAME "; one line per
+                           * form of the command */
     const char *examples; /* example lines, printed before the usage; NULL for hidden commands */
     const char *details;  /* last part of the help text; may be NULL */
     const struct kvr_arg *args;
@@ -125,7 +126,11 @@ enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call
 enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **argv, int first,
                                void *opts, const char **words, struct kvr_call *call);
 
-/* Writes the help text of one command: examples, usage, options, details. */
+/* Writes the help text of one command: examples, usage, options, details. The
+ * options of every command are not part of it. */
 void kvr_args_help(const struct kvr_command *cmd, FILE *to);
+
+/* Writes the help texts of the options of every command. */
+void kvr_args_help_common(FILE *to);
 
 #endif

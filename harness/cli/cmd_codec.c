@@ -460,11 +460,12 @@ const struct kvr_command kvr_command_codec = {
     .name = "codec",
     .summary = "encode and decode the keys and values in a file as one layer of a method's cache",
     .usage = "-m METHOD[@study] -i IN.safetensors [-i NEXT ...] -o OUT.safetensors [options]\n"
-             "       kvreel codec -m METHOD[@study] --draw TxHxD [options]",
-    .examples = "  kvreel codec -m RTN_INT4 -i kv.safetensors -o decoded.safetensors\n"
-                "  kvreel codec -m FLOWCACHE_PRUNE_INT4@study -i s1.safetensors -i s2.safetensors"
-                " -o out.safetensors -O layers=30 -O layer=4 --json\n"
-                "  kvreel codec -m KIVI_INT4 --draw 4680x12x128 --json\n",
+             "-m METHOD[@study] --draw TxHxD [options]",
+    .examples =
+        "  kvreel codec -m RTN_INT4 -i kv.safetensors -o decoded.safetensors\n"
+        "  kvreel codec -m FLOWCACHE_PRUNE_INT4@study -i s1.safetensors -i s2.safetensors \\\n"
+        "      -o out.safetensors -O layers=30 -O layer=4 --json\n"
+        "  kvreel codec -m KIVI_INT4 --draw 4680x12x128 --json\n",
     .details =
         "Besides the method's options (`kvreel show`), -O accepts these, here with their\n"
         "defaults: layers=1, layer=0, tokens_per_frame=1560, frames_per_chunk=3 and\n"

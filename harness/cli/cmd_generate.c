@@ -572,8 +572,8 @@ const struct kvr_command kvr_command_generate = {
         "  kvreel generate -p 'a large red disc bounces over a plain blue background'\n"
         "  kvreel generate -m RTN_INT2 --reference -p 'a large green square drifts left'\n"
         "  kvreel generate -m RTN_INT4 -O group=32 --seed 7 -p 'a large white ring orbits'\n"
-        "  kvreel generate --truth models/nano/truth.safetensors --tensor ct03 --given 6 -p 'a "
-        "large cyan ring orbits over a checkered red background'\n"
+        "  kvreel generate --truth models/nano/truth.safetensors --tensor ct03 --given 6 \\\n"
+        "      -p 'a large cyan ring orbits over a checkered red background'\n"
         "  kvreel generate --model longlive-2 -n 32 --image dog.png -p 'the dog runs across the "
         "grass'\n",
     .args = args,

@@ -80,9 +80,8 @@ const struct kvr_command kvr_command_import = {
                 "  kvreel query --db out/demo.db \"SELECT * FROM metric WHERE name LIKE "
                 "'vbench.%'\"\n",
     .details = "FILE is a result file of VBench. A cell is one method, prompt, seed and set of\n"
-               "settings. Videos are matched with cells by file name. Percentages are stored as "
-               "fractions;\n"
-               "cosine similarities are stored unchanged, in -1..1.\n"
+               "settings. Videos are matched with cells by file name. Percentages are stored as\n"
+               "fractions; cosine similarities are stored unchanged, in -1..1.\n"
                "The exit code is 5 if no video belongs to a cell.\n",
     .args = args,
     .opts_size = sizeof(struct import_opts),

@@ -67,18 +67,24 @@ static void man_body(FILE *f, const struct kvr_command *c)
     }
 }
 
+/* Writes the synopsis, with each form of the command on a line of its own. */
+static void man_synopsis(FILE *f, const struct kvr_command *c)
+{
+    char form[512];
+
+    for (const char *s = c->usage, *first = s; *s; s += strcspn(s, "\n"), s += *s == '\n') {
+        snprintf(form, sizeof form, "%.*s", (int)strcspn(s, "\n"), s);
+        fprintf(f, "%s\\fBkvreel %s\\fR ", s == first ? "" : ".br\n", c->name);
+        man_text(f, form);
+        fputc('\n', f);
+    }
+}
+
 static void man_command(FILE *f, const struct kvr_command *c)
 {
-    fprintf(f, ".SS \"kvreel %s ", c->name);
-    for (const char *s = c->usage; *s; s++) { /* a '"' would end the quoted argument of .SS */
-        if (*s == '"')
-            fputs("\\(dq", f);
-        else if (*s == '-')
-            fputs("\\-", f);
-        else
-            fputc(*s, f);
-    }
-    fprintf(f, "\"\n");
+    fprintf(f, ".SS kvreel %s\n", c->name);
+    man_synopsis(f, c);
+    fprintf(f, ".PP\n");
     man_text(f, c->summary);
     fprintf(f, ".\n");
     man_body(f, c);
@@ -118,12 +124,12 @@ static void man_environment(FILE *f)
 static void man_program(FILE *f)
 {
     fprintf(f,
-            ".TH KVREEL 1 \"\" \"kvreel %s\"\n.SH NAME\nkvreel \\- benchmark of KV-cache "
+            ".TH KVREEL 1 \"%s\" \"kvreel %s\"\n.SH NAME\nkvreel \\- benchmark of KV-cache "
             "compression for autoregressive video diffusion\n.SH SYNOPSIS\n\\fBkvreel\\fR "
             "[\\fB\\-\\-plugin\\fR \\fIFILE\\fR] [\\fB\\-\\-cpu\\fR \\fINAME\\fR] "
             "\\fICOMMAND\\fR [options]\n.SH OPTIONS\nThese options may precede the command or "
             "follow it:\n",
-            kvr_version());
+            kvr_git_date(), kvr_version());
     man_common(f);
     fprintf(f, ".SH COMMANDS\n");
     for (int i = 0; kvr_commands[i]; i++)
@@ -139,11 +145,12 @@ static void man_page(FILE *f, const struct kvr_command *c)
     fprintf(f, ".TH KVREEL-");
     for (const char *s = c->name; *s; s++)
         fputc(*s >= 'a' && *s <= 'z' ? *s - 'a' + 'A' : *s, f);
-    fprintf(f, " 1 \"\" \"kvreel %s\"\n.SH NAME\nkvreel\\-%s \\- ", kvr_version(), c->name);
+    fprintf(f, " 1 \"%s\" \"kvreel %s\"\n.SH NAME\nkvreel\\-%s \\- ", kvr_git_date(), kvr_version(),
+            c->name);
     man_text(f, c->summary);
-    fprintf(f, "\n.SH SYNOPSIS\n\\fBkvreel %s\\fR ", c->name);
-    man_text(f, c->usage);
-    fprintf(f, "\n.SH OPTIONS\n");
+    fprintf(f, "\n.SH SYNOPSIS\n");
+    man_synopsis(f, c);
+    fprintf(f, ".SH OPTIONS\n");
     man_body(f, c);
     fprintf(f, ".PP\nOptions of every command:\n");
     man_common(f);

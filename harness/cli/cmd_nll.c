@@ -92,9 +92,9 @@ const struct kvr_command kvr_command_nll = {
         "The result is the mean of -log p(token), in nats, over tokens 1 to N-1, each\n"
         "predicted from all tokens before it. The likelihood is computed by one F32 forward\n"
         "pass with an unquantized KV cache, for comparison with other programs.\n"
-        "MODEL is the name or folder of a language model. TOKENS is a safetensors file with one "
-        "integer tensor per text. top-1 is the fraction of\n"
-        "tokens to which the model gives the highest probability.\n",
+        "MODEL is the name or folder of a language model. TOKENS is a safetensors file with\n"
+        "one integer tensor per text. top-1 is the fraction of tokens to which the model gives\n"
+        "the highest probability.\n",
     .args = args,
     .opts_size = sizeof(struct nll_opts),
     .min_words = 2,

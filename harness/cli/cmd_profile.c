@@ -507,8 +507,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_profile = {
     .name = "profile",
-    .summary = "calibrate layer budgets, head classes, quantization levels or principal directions "
-               "from BF16 rollouts",
+    .summary = "calibrate layer budgets, head classes, levels or directions from BF16 rollouts",
     .usage = "[layers|heads|levels|basis] [--model NAME] [--suite NAME] [options]",
     .examples = "  kvreel profile --model nano -o budget.txt\n"
                 "  kvreel show FLOWCACHE_PRUNE_INT4 -O layer_budget=budget.txt\n"

@@ -19,8 +19,12 @@ struct report_opts {
 
 static int list_tables(void)
 {
+    int width = 0;
+
     for (const struct kvr_report *r = kvr_reports; r->name; r++)
-        printf("%-12s %s\n", r->name, r->title);
+        width = (int)strlen(r->name) > width ? (int)strlen(r->name) : width;
+    for (const struct kvr_report *r = kvr_reports; r->name; r++)
+        printf("%-*s  %s\n", width, r->name, r->title);
     return KVR_EXIT_OK;
 }
 

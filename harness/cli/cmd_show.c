@@ -117,9 +117,12 @@ static void print_axes(const json_t *axes)
 {
     const char *key;
     json_t *value;
+    size_t width = 0;
 
+    json_object_foreach((json_t *)axes, key, value) width =
+        strlen(key) > width ? strlen(key) : width;
     json_object_foreach((json_t *)axes, key, value)
-        printf("  %-12s %s\n", key, json_string_value(value));
+        kvr_wrap_entry(stdout, width + 3, key, json_string_value(value));
 }
 
 /* Prints a paragraph with a title line. */

@@ -122,8 +122,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_stats = {
     .name = "stats",
-    .summary =
-        "print differences between methods, metrics per chunk, error growth, times or coverage",
+    .summary = "print differences of methods, metrics per chunk, error growth, times or coverage",
     .usage = "paired|windows|growth|distribution|sensitivity|timing|coverage|runs [options]",
     .examples =
         "  kvreel stats paired --metric ssim --against RTN_INT4\n"

@@ -10,10 +10,24 @@
 
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
+#include "harness/cli/wrap.h"
 #include "harness/core/isa.h"
 #include "harness/core/json.h"
 #include "harness/core/opts.h"
 #include "methods/plugin.h"
+
+/* Prints the commands with their summaries. */
+static void list_commands(FILE *to)
+{
+    size_t width = 0;
+
+    for (int i = 0; kvr_commands[i]; i++)
+        if (!kvr_commands[i]->hidden && strlen(kvr_commands[i]->name) > width)
+            width = strlen(kvr_commands[i]->name);
+    for (int i = 0; kvr_commands[i]; i++)
+        if (!kvr_commands[i]->hidden)
+            kvr_wrap_entry(to, width + 3, kvr_commands[i]->name, kvr_commands[i]->summary);
+}
 
 static void help(FILE *to)
 {
@@ -26,9 +40,9 @@ static void help(FILE *to)
           "  Benchmarks KV-cache compression for autoregressive video diffusion.\n"
           "\nCommands:\n",
           to);
-    for (int i = 0; kvr_commands[i]; i++)
-        if (!kvr_commands[i]->hidden)
-            fprintf(to, "  %-10s %s\n", kvr_commands[i]->name, kvr_commands[i]->summary);
+    list_commands(to);
+    fputs("\nOptions of every command:\n", to);
+    kvr_args_help_common(to);
     fputs("\n`kvreel COMMAND --help` has options and examples.\n"
           "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 cells failed,\n"
           "4 a comparison is out of tolerance, 5 nothing was measured, 75 interrupted (run\n"

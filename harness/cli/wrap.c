@@ -4,12 +4,25 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* Returns the length of the next piece of `text`: its first word, or if this is longer than `room`,
+ * the part of the word up to the last ',' or '|' that fits. */
+static size_t piece_length(const char *text, size_t room)
+{
+    const size_t word = strcspn(text, " ");
+    size_t n = word > room ? room : 0;
+
+    while (n > 0 && text[n - 1] != ',' && text[n - 1] != '|')
+        n--;
+    return n ? n : word;
+}
+
 void kvr_wrap(FILE *to, size_t column, size_t indent, const char *text)
 {
-    bool first = true;
+    const size_t room = indent < KVR_WRAP_WIDTH ? KVR_WRAP_WIDTH - indent : 0;
+    bool first = true, broken = false; /* broken: the last piece ended within a word */
 
-    for (size_t n; text += strspn(text, " "), (n = strcspn(text, " ")) > 0; text += n) {
-        if (!first && column + 1 + n > KVR_WRAP_WIDTH) {
+    for (size_t n; text += strspn(text, " "), (n = piece_length(text, room)) > 0; text += n) {
+        if (broken || (!first && column + 1 + n > KVR_WRAP_WIDTH)) {
             fprintf(to, "\n%*s", (int)indent, "");
             column = indent;
         } else if (!first) {
@@ -19,6 +32,7 @@ void kvr_wrap(FILE *to, size_t column, size_t indent, const char *text)
         fprintf(to, "%.*s", (int)n, text);
         column += n;
         first = false;
+        broken = text[n] && text[n] != ' ';
     }
     fputc('\n', to);
 }

@@ -5,10 +5,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { KVR_WRAP_WIDTH = 100 }; /* maximum length of a line, unless a single word is longer */
+/* Maximum length of a line, unless a longer word has neither "," nor "|". */
+enum { KVR_WRAP_WIDTH = 100 };
 
 /* Prints the words of `text` and a newline. The first word is printed in column `column` (from 0),
- * where the current line of `to` ends. Each further line begins with `indent` spaces. */
+ * where the current line of `to` ends. Each further line begins with `indent` spaces. A word that
+ * is too long for a line, such as a codec's specification, is broken after "," and "|". */
 void kvr_wrap(FILE *to, size_t column, size_t indent, const char *text);
 
 /* Prints a list entry of two columns: `term` after 2 spaces, and `text`, wrapped, from column

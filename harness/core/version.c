@@ -5,6 +5,9 @@
 #ifndef KVR_GIT_HASH
 #define KVR_GIT_HASH "unknown"
 #endif
+#ifndef KVR_GIT_DATE
+#define KVR_GIT_DATE ""
+#endif
 #ifndef KVR_GIT_DIRTY
 #define KVR_GIT_DIRTY 0
 #endif
@@ -26,6 +29,11 @@ const char *kvr_version(void)
 const char *kvr_git_hash(void)
 {
     return KVR_GIT_HASH;
+}
+
+const char *kvr_git_date(void)
+{
+    return KVR_GIT_DATE;
 }
 
 bool kvr_git_dirty(void)

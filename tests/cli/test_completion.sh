@@ -5,12 +5,16 @@
 
 commands=$("$kvreel" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 check "help lists commands" test "$(wc -w <<<"$commands")" -ge 15
+check "and the options of every command, once each" test \
+    "$("$kvreel" help | grep -cE '^ +(-h, )?--(plugin|cpu|help) ')" -eq 3
+check "in columns" test "$("$kvreel" help | sed -n '/^Commands:/,/^$/p' | grep -vcE '^(Commands:|  .{13} [a-z].*|)$')" -eq 0
 declare -A options
 for c in $commands; do
     options[$c]=$("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/s/^  \(-., \|    \)--\([a-z-]*\).*/\2/p' | sort -u)
-    long=$("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/p' | awk 'length > 100')
-    check "$c: help texts of options are wrapped at 100 columns" test -z "$long"
-    check "$c: has options" test "$(wc -w <<<"${options[$c]}")" -ge 3
+    long=$("$kvreel" "$c" --help | awk 'length > 100')
+    check "$c: the help is wrapped at 100 columns" test -z "$long"
+    check "$c: has options" test "$(wc -w <<<"${options[$c]}")" -ge 1
+    check "$c: but not those of every command" bash -c "! grep -qxE 'plugin|cpu' <<<'${options[$c]}'"
 done
 for shell in bash zsh fish man; do
     word=(completion "$shell")
@@ -24,7 +28,7 @@ for shell in bash zsh fish man; do
         bash) line=$(grep "^    $c) " "$work/bash") ;;
         zsh) line=$(sed -n "/^    $c) /,/;;/p" "$work/zsh") ;;
         fish) line=$(grep "subcommand_from $c'" "$work/fish") ;;
-        man) line=$(sed -n "/^.SS \"kvreel $c /,/^.SS/p" "$work/man") ;;
+        man) line=$(sed -n "/^.SS kvreel $c\$/,/^.SS/p" "$work/man") ;;
         esac
         for o in ${options[$c]}; do
             case $o in help | plugin | cpu) continue ;; esac
@@ -161,6 +165,8 @@ for c in $commands; do
         check "man formats kvreel-$c without warnings" bash -c "test -z \"\$(man --warnings -l $work/$c.1 2>&1 >/dev/null)\""
     fi
 done
+check "each form of a command has its line" test "$(grep -c '^.fBkvreel codec.fR .*' "$work/codec.1")" -eq 2
+check "the page has a date" grep -qE '^\.TH KVREEL-CODEC 1 "20[0-9]{2}-[0-9]{2}-[0-9]{2}" "kvreel [0-9.]+"$' "$work/codec.1"
 exits 2 "man has no page for the internal command worker" man worker
 prints_none=$("$kvreel" man | grep -c KVREEL_LIFE)
 check "the manual lists environment variables" grep -q KVREEL_TIMEOUT_S "$work/man"

@@ -15,8 +15,16 @@ for kind in metrics models suites; do
     exits 0 "list $kind --json" list $kind --json
     json "$kind have names" 'length >= 1 and all(.[]; .name | length > 0)'
 done
+exits 0 "list methods, in two digits" list methods
+check "bits are rounded as in the documentation" bash -c "! grep -qE ' [0-9]+[.][0-9]{3,}  ' '$out'"
+exits 0 "list metrics, in digits" list metrics
+prints "no bound is a dash" '^identical_frames +frames +higher +0 +- '
+prints "a large bound has no exponent" '^chunk_discontinuity .* 0 +1000000 '
+exits 0 "list models, with windows" list models
+prints "a window of all frames" '^smollm2-135m .* all +'
 exits 0 "list readings" list readings
 prints "list readings prints Q4_0@llamacpp" '^Q4_0@llamacpp '
+check "without the long texts of what differs" test "$(awk '{ if (length > n) n = length } END { print n }' "$out")" -lt 200
 exits 0 "list readings --json" list readings --json
 json "a method with several versions lists all, the intended first" \
     '[.[] | select(.name == "KIVI_INT4").reading] == ["intended", "study", "lightx2v"]'
@@ -30,6 +38,10 @@ json "versions that say that they equal the row do" \
 exits 0 "show a method that differs from the code of its authors" show FLOWCACHE_OFFICIAL
 prints "show prints the differences from the paper" "differences from the paper"
 prints "show names the missing guidance" "guidance"
+exits 0 "show a long specification" show PAFU_CAUSAL
+check "breaks it after commas" bash -c "grep -q ',recent=0,\$' '$out' && ! grep -qE '.{101}' '$out'"
+exits 0 "show the tiers of a method" show TPTQ_INT2
+check "in columns" test "$(grep -E '^  (codec_[kv][.](old|recent)|tiers|retention) ' "$out" | cut -c 1-17 | grep -c ' $')" -eq 6
 exits 0 "show a method that is not causal" show PAFU_ORACLE_NONCAUSAL --json
 json "title and warning say that it is not causal" '(.title | test("NOT CAUSAL")) and (.warning | test("not causal"))'
 exits 0 "show a version of another project" show Q4_0@llamacpp

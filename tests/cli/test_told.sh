@@ -21,6 +21,9 @@ says "are none" "'failures' has no rows: in q\.db no cell failed\$"
 exits 0 "a report table with rows" report --db q.db
 check "a report table with rows prints nothing on stderr" test ! -s "$err"
 
+exits 0 "the names of tables" report --list
+check "have their titles in one column" test "$(cut -c 1-17 "$out" | grep -vc '  $')" -eq 0
+
 exits 0 "query of a byte column as text" query --db q.db "SELECT method, max(peak_bytes) AS peak_bytes FROM cell WHERE is_baseline"
 prints "the text shows bytes in MiB, with the unit in the header" '^method +peak \(MiB\)'
 want=$(sql q.db "SELECT printf('%.6g', max(peak_bytes) / 1048576.0) FROM cell WHERE is_baseline")
