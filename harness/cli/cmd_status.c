@@ -105,6 +105,17 @@ static enum kvr_status read_pairs(const struct kvr_table *t, int row, const char
     return st;
 }
 
+/* Name of a sweep's config. Of a path outside the working folder, the database has only the file
+ * name, after the word "(elsewhere)". */
+static const char *config_of(const struct kvr_table *t, int row)
+{
+    static const char elsewhere[] = "(elsewhere)/";
+    const char *config = kvr_table_text(t, row, CONFIG);
+
+    return strncmp(config, elsewhere, sizeof elsewhere - 1) == 0 ? config + sizeof elsewhere - 1
+                                                                 : config;
+}
+
 static json_t *sweep_json(const struct kvr_table *t, int i, const struct kvr_table *now,
                           bool locked, json_t *pairs)
 {
@@ -114,13 +125,13 @@ static json_t *sweep_json(const struct kvr_table *t, int i, const struct kvr_tab
     json_t *list = runs ? running_json(now, kvr_table_text(t, i, SESSION)) : json_array();
 
     return json_pack("{s:o*, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:s, s:o}",
-                     "pairs", pairs, "name", kvr_table_text(t, i, NAME), "config",
-                     kvr_table_text(t, i, CONFIG), "started", kvr_table_text(t, i, STARTED),
-                     "state", state, "cells", number(t, i, CELLS), "ok", number(t, i, OK), "failed",
-                     number(t, i, FAILED), "unsupported", number(t, i, UNSUPPORTED), "excluded",
-                     number(t, i, EXCLUDED), "open", number(t, i, OPEN), "enough",
-                     number(t, i, ENOUGH), "left_s", isfinite(left) ? json_real(left) : json_null(),
-                     "narrowed", kvr_table_text(t, i, NARROWED), "running", list);
+                     "pairs", pairs, "name", kvr_table_text(t, i, NAME), "config", config_of(t, i),
+                     "started", kvr_table_text(t, i, STARTED), "state", state, "cells",
+                     number(t, i, CELLS), "ok", number(t, i, OK), "failed", number(t, i, FAILED),
+                     "unsupported", number(t, i, UNSUPPORTED), "excluded", number(t, i, EXCLUDED),
+                     "open", number(t, i, OPEN), "enough", number(t, i, ENOUGH), "left_s",
+                     isfinite(left) ? json_real(left) : json_null(), "narrowed",
+                     kvr_table_text(t, i, NARROWED), "running", list);
 }
 
 static void print_sweep(const json_t *o)

@@ -57,6 +57,13 @@ json "status lists the smaller sweep as complete" '[.sweeps[] | select(.cells ==
 # Of two runs that began in the same second, status shows the later one, whatever their ids.
 cp a.db second.db
 sqlite3 second.db "UPDATE session SET started = (SELECT max(started) FROM session)"
+exits 0 "the view of sweeps" query --db a.db --json 'SELECT at, started FROM sweeps'
+json "has the time when the last run began" \
+    'all(.[]; .at | test("^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{9}Z$"))'
+cp a.db apart.db
+sqlite3 apart.db "UPDATE sweep SET config = '(elsewhere)/c.yaml'"
+exits 0 "a config of another folder" status --db apart.db
+prints "is named by its file" '^c \(c[.]yaml\): '
 exits 0 "status of runs that began in the same second" status --db second.db --json
 json "status shows the run that began last" '.sweeps[0].narrowed == ""'
 sqlite3 second.db "UPDATE about SET value = '9' || value WHERE name = 'began_ns' AND

@@ -1,8 +1,10 @@
 -- Newest plan of each config with its command-line overrides, and how far it has run. note: number of open cells
 -- (not yet run) and of failed cells, '' if there are none. left_s: remaining seconds, predicted from the speed of
--- the finished cells. at: time of the last run; in all commands the last sweep is the one with the largest `at`.
+-- the finished cells. at: time when the last run began, to the nanosecond if known; in all commands the last sweep
+-- is the one with the largest `at`.
 WITH last AS (SELECT w.id, w.name, w.config, w.cells, s.id AS session, s.jobs,
-    max(s.started || coalesce(b.value, '') || s.id) AS at, s.started
+    max(coalesce(strftime('%Y-%m-%dT%H:%M:%S', CAST(b.value AS INTEGER) / 1000000000, 'unixepoch') ||
+      printf('.%09dZ', CAST(b.value AS INTEGER) % 1000000000), s.started)) AS at, s.started
   FROM sweep w JOIN about a ON a.name = 'sweep' AND a.value = w.id
     JOIN session s ON s.id = a.session
     LEFT JOIN about b ON b.session = s.id AND b.name = 'began_ns' GROUP BY w.config),
