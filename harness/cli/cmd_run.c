@@ -131,6 +131,19 @@ static void print_estimate(const struct kvr_run_summary *s)
                s->flop / s->flop_per_s, s->flop_per_s * 1e-12);
 }
 
+/* Prints where the results are, and the command that shows them. */
+static void print_places(const struct kvr_run_summary *s)
+{
+    char videos[sizeof s->out_dir + 16];
+
+    if (s->ok + s->done_before == 0)
+        return;
+    snprintf(videos, sizeof videos, "%s/by-name", s->out_dir);
+    printf("results in %s%s%s; next: kvreel report --db %s\n", s->db_path,
+           kvr_path_exists(videos) ? ", videos in " : "", kvr_path_exists(videos) ? videos : "",
+           s->db_path);
+}
+
 static void print_text(const struct kvr_run_summary *s, bool dry_run)
 {
     if (dry_run) {
@@ -181,6 +194,7 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
                "exclude their times; column verdict_codes of the view cells_wide gives the "
                "reasons\n",
                s->noisy);
+    print_places(s);
 }
 
 static void print_line(void *ctx, const struct kvr_plan_line *l)

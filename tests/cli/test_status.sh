@@ -12,6 +12,7 @@ YAML
 
 exits 0 "run --limit 2" run c.yaml --db a.db -o out --limit 2 -q
 prints "run reports the 3 open cells" ', 3 open'
+prints "and where the results are" '^results in a[.]db, videos in out/by-name; next: kvreel report --db a[.]db$'
 exits 0 "status after the limited run" status --db a.db --json
 json "status counts all 6 planned cells by outcome" '.sweeps[0] | .cells == 6 and .ok == 2 and .open == 3 and .excluded == 1 and .failed == 0 and .unsupported == 0'
 json "status shows the run's limit and that the run ended" '.sweeps[0].narrowed == "limit 2" and .sweeps[0].state == "done" and .writer == null'
