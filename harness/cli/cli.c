@@ -21,6 +21,17 @@ const struct kvr_command *const kvr_commands[] = {
 };
 #undef COMMAND
 
+const struct kvr_exit_meaning kvr_exit_meanings[] = {
+    { KVR_EXIT_OK, "done and valid" },
+    { KVR_EXIT_INTERNAL, "I/O, memory or internal error" },
+    { KVR_EXIT_USAGE, "usage, configuration or input error" },
+    { KVR_EXIT_FAILED_CELLS, "finished with failed cells" },
+    { KVR_EXIT_TOLERANCE, "out of tolerance, or failed check" },
+    { KVR_EXIT_NOTHING, "nothing was measured" },
+    { KVR_EXIT_INTERRUPTED, "interrupted, or settle's budget spent; the same command resumes" },
+    { KVR_EXIT_OK, NULL },
+};
+
 const struct kvr_command *kvr_command_find(const char *name)
 {
     for (int i = 0; kvr_commands[i]; i++)

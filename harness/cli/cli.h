@@ -22,6 +22,12 @@ enum kvr_exit {
     KVR_EXIT_INTERRUPTED = 75,
 };
 
+/* Meanings of the exit codes; the last entry's meaning is NULL. */
+extern const struct kvr_exit_meaning {
+    enum kvr_exit code;
+    const char *meaning;
+} kvr_exit_meanings[];
+
 /* All commands, NULL-terminated, in the order of commands.def. */
 extern const struct kvr_command *const kvr_commands[];
 const struct kvr_command *kvr_command_find(const char *name);

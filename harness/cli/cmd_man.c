@@ -98,10 +98,9 @@ static void man_common(FILE *f)
 
 static void man_exit(FILE *f)
 {
-    fprintf(f, ".SH EXIT STATUS\n0 done and valid; 1 internal error; 2 usage or configuration "
-               "error; 3 the sweep finished, but some of its cells failed; 4 a comparison is out "
-               "of tolerance, or a check found an error; 5 nothing was measured; 75 interrupted, "
-               "the same command resumes the sweep.\n");
+    fprintf(f, ".SH EXIT STATUS\n");
+    for (const struct kvr_exit_meaning *e = kvr_exit_meanings; e->meaning; e++)
+        fprintf(f, ".TP\n%d\n%s\n", e->code, e->meaning);
 }
 
 static void man_environment(FILE *f)

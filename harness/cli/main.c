@@ -43,11 +43,9 @@ static void help(FILE *to)
     list_commands(to);
     fputs("\nOptions of every command:\n", to);
     kvr_args_help_common(to);
-    fputs("\n`kvreel COMMAND --help` has options and examples.\n"
-          "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 cells failed,\n"
-          "4 a comparison is out of tolerance, 5 nothing was measured, 75 interrupted (run\n"
-          "again to resume).\n",
-          to);
+    fputs("\n`kvreel COMMAND --help` has options and examples.\n\nExit codes:\n", to);
+    for (const struct kvr_exit_meaning *e = kvr_exit_meanings; e->meaning; e++)
+        fprintf(to, "  %2d  %s\n", e->code, e->meaning);
 }
 
 static int unknown(const char *word)

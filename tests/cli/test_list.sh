@@ -88,6 +88,11 @@ done
 exits 0 "bench --help" bench --help
 prints "a ratio is a quotient of speeds" "benchmark's speed divided by the reference's"
 exits 0 "--help" --help
+check "the exit codes are those of README.md" diff \
+    <(sed -n '/^Exit codes:/,$s/^ *\([0-9][0-9]*\)  \(.*\)/| \1 | \2 |/p' "$out") \
+    <(sed -n '/^## Exit codes/,/^## Read/p' "$root/README.md" | grep '^| [0-9]')
+"$kvreel" man >"$work/man"
+check "and of the manual" test "$(sed -n '/^.SH EXIT STATUS/,/^.SH ENV/p' "$work/man" | grep -cxE '[0-9]+')" -eq 7
 exits 0 "--version" --version
 prints "the version names SQLite" 'sqlite +[0-9]'
 exits 0 "version --json" version --json
