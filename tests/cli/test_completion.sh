@@ -5,16 +5,16 @@
 
 commands=$("$kvreel" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 check "help lists commands" test "$(wc -w <<<"$commands")" -ge 15
-check "and the options of every command, once each" test \
+check "help lists the options of every command once" test \
     "$("$kvreel" help | grep -cE '^ +(-h, )?--(plugin|cpu|help) ')" -eq 3
-check "in columns" test "$("$kvreel" help | sed -n '/^Commands:/,/^$/p' | grep -vcE '^(Commands:|  .{13} [a-z].*|)$')" -eq 0
+check "help lists commands and summaries in two columns" test "$("$kvreel" help | sed -n '/^Commands:/,/^$/p' | grep -vcE '^(Commands:|  .{13} [a-z].*|)$')" -eq 0
 declare -A options
 for c in $commands; do
     options[$c]=$("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/s/^  \(-., \|    \)--\([a-z-]*\).*/\2/p' | sort -u)
     long=$("$kvreel" "$c" --help | awk 'length > 100')
     check "$c: the help is wrapped at 100 columns" test -z "$long"
     check "$c: has options" test "$(wc -w <<<"${options[$c]}")" -ge 1
-    check "$c: but not those of every command" bash -c "! grep -qxE 'plugin|cpu' <<<'${options[$c]}'"
+    check "$c: the help omits the options of every command" bash -c "! grep -qxE 'plugin|cpu' <<<'${options[$c]}'"
 done
 for shell in bash zsh fish man; do
     word=(completion "$shell")
@@ -165,8 +165,8 @@ for c in $commands; do
         check "man formats kvreel-$c without warnings" bash -c "test -z \"\$(man --warnings -l $work/$c.1 2>&1 >/dev/null)\""
     fi
 done
-check "each form of a command has its line" test "$(grep -c '^.fBkvreel codec.fR .*' "$work/codec.1")" -eq 2
-check "the page has a date" grep -qE '^\.TH KVREEL-CODEC 1 "20[0-9]{2}-[0-9]{2}-[0-9]{2}" "kvreel [0-9.]+"$' "$work/codec.1"
+check "the synopsis has a line for each form of the command" test "$(grep -c '^.fBkvreel codec.fR .*' "$work/codec.1")" -eq 2
+check "the manual page has a date" grep -qE '^\.TH KVREEL-CODEC 1 "20[0-9]{2}-[0-9]{2}-[0-9]{2}" "kvreel [0-9.]+"$' "$work/codec.1"
 exits 2 "man has no page for the internal command worker" man worker
 prints_none=$("$kvreel" man | grep -c KVREEL_LIFE)
 check "the manual lists environment variables" grep -q KVREEL_TIMEOUT_S "$work/man"

@@ -15,16 +15,16 @@ for kind in metrics models suites; do
     exits 0 "list $kind --json" list $kind --json
     json "$kind have names" 'length >= 1 and all(.[]; .name | length > 0)'
 done
-exits 0 "list methods, in two digits" list methods
-check "bits are rounded as in the documentation" bash -c "! grep -qE ' [0-9]+[.][0-9]{3,}  ' '$out'"
-exits 0 "list metrics, in digits" list metrics
-prints "no bound is a dash" '^identical_frames +frames +higher +0 +- '
+exits 0 "list methods as a table" list methods
+check "bits have at most two decimals" bash -c "! grep -qE ' [0-9]+[.][0-9]{3,}  ' '$out'"
+exits 0 "list metrics as a table" list metrics
+prints "a metric without an upper bound has a dash" '^identical_frames +frames +higher +0 +- '
 prints "a large bound has no exponent" '^chunk_discontinuity .* 0 +1000000 '
-exits 0 "list models, with windows" list models
-prints "a window of all frames" '^smollm2-135m .* all +'
+exits 0 "list models as a table" list models
+prints "a model without a window has the word all" '^smollm2-135m .* all +'
 exits 0 "list readings" list readings
 prints "list readings prints Q4_0@llamacpp" '^Q4_0@llamacpp '
-check "without the long texts of what differs" test "$(awk '{ if (length > n) n = length } END { print n }' "$out")" -lt 200
+check "lines of list readings have fewer than 200 characters" test "$(awk '{ if (length > n) n = length } END { print n }' "$out")" -lt 200
 exits 0 "list readings --json" list readings --json
 json "a method with several versions lists all, the intended first" \
     '[.[] | select(.name == "KIVI_INT4").reading] == ["intended", "study", "lightx2v"]'
@@ -38,10 +38,10 @@ json "versions that say that they equal the row do" \
 exits 0 "show a method that differs from the code of its authors" show FLOWCACHE_OFFICIAL
 prints "show prints the differences from the paper" "differences from the paper"
 prints "show names the missing guidance" "guidance"
-exits 0 "show a long specification" show PAFU_CAUSAL
-check "breaks it after commas" bash -c "grep -q ',recent=0,\$' '$out' && ! grep -qE '.{101}' '$out'"
-exits 0 "show the tiers of a method" show TPTQ_INT2
-check "in columns" test "$(grep -E '^  (codec_[kv][.](old|recent)|tiers|retention) ' "$out" | cut -c 1-17 | grep -c ' $')" -eq 6
+exits 0 "show of a method with a long specification" show PAFU_CAUSAL
+check "show breaks the specification after commas" bash -c "grep -q ',recent=0,\$' '$out' && ! grep -qE '.{101}' '$out'"
+exits 0 "show of a method with tiers" show TPTQ_INT2
+check "show prints parts in two columns" test "$(grep -E '^  (codec_[kv][.](old|recent)|tiers|retention) ' "$out" | cut -c 1-17 | grep -c ' $')" -eq 6
 exits 0 "show a method that is not causal" show PAFU_ORACLE_NONCAUSAL --json
 json "title and warning say that it is not causal" '(.title | test("NOT CAUSAL")) and (.warning | test("not causal"))'
 exits 0 "show a version of another project" show Q4_0@llamacpp
@@ -61,12 +61,12 @@ json "an option has a default and bounds" 'any(.options[]; .name == "k.bits" and
 exits 2 "show refuses an unknown version" show RTN_INT4@studdy
 exits 0 "show with an option" show RTN_INT4 -O bits=3 --json
 json "show -O changes the codec" '.axes.codec_k | test("bits=3")'
-exits 2 "an option one letter off" show RTN_INT4 -O bit=3
-says "names the nearest option" "no option 'bit'; did you mean 'bits'"
-exits 2 "one of the keys" show RTN_INT4 -O k.gruop=16
-says "with the prefix" "did you mean 'k.group'"
-exits 2 "an option like none" show RTN_INT4 -O wan=3
-says "refers to the list" "no option 'wan'; .kvreel show RTN_INT4. lists"
+exits 2 "show refuses a misspelt option" show RTN_INT4 -O bit=3
+says "the error suggests the option" "no option 'bit'; did you mean 'bits'"
+exits 2 "show refuses a misspelt option of keys" show RTN_INT4 -O k.gruop=16
+says "the error suggests the option with its prefix" "did you mean 'k.group'"
+exits 2 "show refuses an option without a similar name" show RTN_INT4 -O wan=3
+says "the error names the command that lists options" "no option 'wan'; .kvreel show RTN_INT4. lists"
 exits 2 "show an unknown method" show RTN_INT44
 says "the error suggests RTN_INT4" 'RTN_INT4'
 exits 2 "an option out of bounds" show RTN_INT4 -O bits=99
@@ -86,13 +86,13 @@ for command in list show run generate compare sheet query report plot engine ben
     check "$command --help begins with examples" sh -c "head -n 1 '$out' | grep -q '^Examples:'"
 done
 exits 0 "bench --help" bench --help
-prints "a ratio is a quotient of speeds" "benchmark's speed divided by the reference's"
+prints "the help defines a ratio as a quotient of speeds" "benchmark's speed divided by the reference's"
 exits 0 "--help" --help
 check "the exit codes are those of README.md" diff \
     <(sed -n '/^Exit codes:/,$s/^ *\([0-9][0-9]*\)  \(.*\)/| \1 | \2 |/p' "$out") \
     <(sed -n '/^## Exit codes/,/^## Read/p' "$root/README.md" | grep '^| [0-9]')
 "$kvreel" man >"$work/man"
-check "and of the manual" test "$(sed -n '/^.SH EXIT STATUS/,/^.SH ENV/p' "$work/man" | grep -cxE '[0-9]+')" -eq 7
+check "the manual has the seven exit codes" test "$(sed -n '/^.SH EXIT STATUS/,/^.SH ENV/p' "$work/man" | grep -cxE '[0-9]+')" -eq 7
 exits 0 "--version" --version
 prints "the version names SQLite" 'sqlite +[0-9]'
 exits 0 "version --json" version --json
@@ -125,8 +125,8 @@ if [ -e /dev/full ]; then
     for command in 'list methods' 'list methods --md' 'list methods --json' 'show RTN_INT4' version; do
         read -ra words <<<"$command"
         "$kvreel" "${words[@]}" >/dev/full 2>"$err"
-        check "a full disk behind stdout of $command gives exit 1" test $? -eq 1
-        says "and says so" '^kvreel: stdout: No space left on device$'
+        check "a full disk at stdout of $command gives exit 1" test $? -eq 1
+        says "the error names stdout and the reason" '^kvreel: stdout: No space left on device$'
     done
 else
     skip "a full disk at stdout" "no /dev/full here"

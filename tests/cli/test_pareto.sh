@@ -50,7 +50,7 @@ json "the method beyond the bound has a reason" '.[2] | .dominated_by == null an
 exits 0 "a front with --bound prints text" pareto --db "$work/t.db" --objectives compression:max --bound "psnr_db>=$worst" --front
 prints "the text has the bound and the number of excluded methods" 'bounds: psnr_db at least [0-9.]+; excluded, as outside the bounds: 1'
 prints "the column heads say what is better" '^method .*compression \(higher is better\) +P\(front\)'
-prints "and the note counts methods" '^of [0-9]+ methods, on the Pareto front: 1, undecided: 0, dominated: 1; .*P\(front\): fraction of'
+prints "the note counts methods by verdict" '^of [0-9]+ methods, on the Pareto front: 1, undecided: 0, dominated: 1; .*P\(front\): fraction of'
 exits 0 "a front with a bound on a metric without values" pareto --db "$work/t.db" --objectives compression:max --bound 'colour_drift<=0' --json
 json "a method without the bounded metric is beyond the bound" 'any(.[]; .verdict == "beyond")'
 exits 0 "the published front for systems with a bound on SSIM" pareto --published moviegen --objectives systems --bound 'ssim>=0.8' --json

@@ -133,10 +133,10 @@ check "no table was dropped" test "$(sql "$work/p.db" 'SELECT count(*) > 0 FROM 
 exits 0 "a Pareto figure with --metric psnr" plot pareto --db "$work/p.db" -o "$work/xy" --format svg --metric psnr --x runtime_s
 check "its y axis has PSNR" test "$(column "$work/xy/pareto.tsv" y RTN_INT2)" = "$(column "$work/xy/pareto.tsv" psnr_db RTN_INT2)"
 exits 2 "plot refuses an unknown metric" plot pareto --db "$work/p.db" -o "$work/xy" --y beauty
-says "names each once" "unknown metric 'beauty'; need one of compression, bits, runtime_s, peak_bytes, ssim, psnr(, [a-z_.0-9]+)*\$"
-check "with one name per metric" bash -c "! grep -oE '[a-z_0-9.]+' '$err' | sort | uniq -d | grep -xE 'ssim|psnr|psnr_db'"
-exits 2 "a metric that was not computed" plot pareto --db "$work/p.db" -o "$work/xy" --y lpips
-says "names the command that computes it" "p.db has no values of metric lpips; .kvreel score lpips --db .*p.db."
+says "the error lists each metric once" "unknown metric 'beauty'; need one of compression, bits, runtime_s, peak_bytes, ssim, psnr(, [a-z_.0-9]+)*\$"
+check "the list has one name per metric" bash -c "! grep -oE '[a-z_0-9.]+' '$err' | sort | uniq -d | grep -xE 'ssim|psnr|psnr_db'"
+exits 2 "plot refuses a metric without values" plot pareto --db "$work/p.db" -o "$work/xy" --y lpips
+says "the error names the command that computes the metric" "p.db has no values of metric lpips; .kvreel score lpips --db .*p.db."
 exits 2 "plot drift refuses an unknown metric" plot drift --db "$work/p.db" -o "$work/xy" --metric beauty
 exits 0 "plot drift --metric psnr" plot drift --db "$work/p.db" -o "$work/xy" --format svg --metric psnr
 check "drift with --metric psnr equals figure drift_psnr" bash -c "cmp <(sed 1d '$work/xy/drift.tsv') <(sed 1d '$work/a/drift_psnr.tsv')"

@@ -112,22 +112,22 @@ done
 exits 2 "predict refuses path fuse" predict -m BF16 --geometry wan-5b --frames 157 --path fuse
 says "the error lists the paths" "need staged, fused, dense or decoded; did you mean 'fused'"
 # shellcheck disable=SC2086
-exits 0 "the model's own window" predict -m BF16 $wan --window -1 --json
-json "is Wan's 21 frames" '.phases.network.window == 21 and ((.phases.network.flop / 2405.4e12 - 1) | fabs) < 0.001'
+exits 0 "predict with the model's own window" predict -m BF16 $wan --window -1 --json
+json "the window of Wan has 21 frames" '.phases.network.window == 21 and ((.phases.network.flop / 2405.4e12 - 1) | fabs) < 0.001'
 # shellcheck disable=SC2086
-exits 0 "entropy-coded bytes" predict -m PACKKV $wan
-prints "the size without them is no prediction" '^  nominal +- +- +.compressed KV cache: within these bounds'
-prints "an upper bound is" '^  at most +2962944000 B +2.7595 GiB  .4.0759 x smaller.'
+exits 0 "predict of a method with entropy coding" predict -m PACKKV $wan
+prints "the text has no nominal size" '^  nominal +- +- +.compressed KV cache: within these bounds'
+prints "the text has the upper bound" '^  at most +2962944000 B +2.7595 GiB  .4.0759 x smaller.'
 check "the text names no JSON keys" bash -c "! grep -q nominal_bytes '$out'"
-check "and one peak, of which activations are part" bash -c \
+check "the text has one peak, which includes activations" bash -c \
     "! grep -q 'not predicted' '$out' && grep -q '^  network .* GiB, the memory above and 0[.]5073 GiB of activations' '$out'"
 exits 0 "fit of a method with entropy coding" fit --memory 24GiB -m PACKKV -m RTN_INT2 --json
-json "ranks by the upper bound" '[.[].method] == ["RTN_INT2", "PACKKV"] and .[1].nominal_bytes_max == 2962944000 and
+json "fit ranks by the upper bound" '[.[].method] == ["RTN_INT2", "PACKKV"] and .[1].nominal_bytes_max == 2962944000 and
     (.[1] | .nominal_bytes == 40273920 and .compression < 4.08 and .peak_bytes > .nominal_bytes_max + 2837993600)'
-exits 0 "as text" fit --memory 24GiB -m PACKKV -m RTN_INT2
-prints "and marks it" '^PACKKV +>=4[.]08 +<=2[.]759 +<=6[.]514 +yes '
+exits 0 "fit as a table" fit --memory 24GiB -m PACKKV -m RTN_INT2
+prints "the table marks bounds" '^PACKKV +>=4[.]08 +<=2[.]759 +<=6[.]514 +yes '
 exits 0 "fit of a method whose choice of tokens depends on the data" fit --memory 24GiB -m H2O --json
-json "has an upper bound" '.[0].nominal_bytes_max > .[0].nominal_bytes'
+json "the row has an upper bound" '.[0].nominal_bytes_max > .[0].nominal_bytes'
 exits 0 "fit" fit --memory 24GiB --geometry wan-5b -m BF16
 says "fit prints the note, too" '^kvreel: fit: 165 frames are 42 latent frames, not a multiple of 8'
 prints "fit prints the size of the video in pixels" '165 pixel frames of 704x1280 .height x width.'

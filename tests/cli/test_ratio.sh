@@ -72,8 +72,8 @@ says "the error names timing: true" "'abba: [0-9]+' .* needs 'timing: true'"
 exits 0 "a sweep with abba: 0" run r.yaml --db n.db --out n --set abba=0 --set 'suite=[{suite: moviegen-nano, prompts: 2}]' -j 1 -q
 exits 0 "stats timing without abba" stats timing --db n.db --json
 json "there are times and no ratios" 'length == 4 and all(.[]; .median_s > 0 and .runtime_ratio == null)'
-exits 0 "as text" stats timing --db n.db
-check "they have neither a column nor a note of ratios" bash -c "! grep -qE 'ratio|to BF16' '$out'"
+exits 0 "stats timing as a table" stats timing --db n.db
+check "the table has neither a column nor a note of ratios" bash -c "! grep -qE 'ratio|to BF16' '$out'"
 prints "one sample has no confidence level" '^RTN_INT4 .* - +- +- +one sample'
 exits 0 "the summary without abba" report --db n.db --table summary --format json
 json "the summary has no column of ratios" 'all(.[]; has("runtime_ratio") | not)'

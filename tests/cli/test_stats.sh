@@ -79,8 +79,8 @@ json "BF16: frames equal in both cells, no difference of SSIM" '.[] | select(.me
 json "RTN_INT2: frames equal in one of two cells, SSIM differs by 0.25" '.[] | select(.method == "RTN_INT2") | .same_frames == "1/2" and ((.difference - 0.25) | fabs) < 1e-12 and ((.now - .before - 0.25) | fabs) < 1e-12 and .separable != "the same" and .separable != "yes"'
 json "RTN_INT4: only the cell of both databases is compared" '.[] | select(.method == "RTN_INT4") | .cells == 1'
 exits 0 "stats runs prints text" stats runs --db all.db --before then.db
-prints "the text names both databases, their commits and their unmatched cells" '^before: then.db, commit .*an old one; 0 cells are only in this database$'
-prints "before and now" '^now: all.db, .*; 1 cells are only in this database$'
+prints "the text names the older database, its commit and its unmatched cells" '^before: then.db, commit .*an old one; 0 cells are only in this database$'
+prints "the text names the newer database" '^now: all.db, .*; 1 cells are only in this database$'
 exits 2 "stats runs needs --before" stats runs --db all.db
 exits 2 "stats runs refuses a missing --before database" stats runs --db all.db --before gone.db
 

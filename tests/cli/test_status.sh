@@ -12,7 +12,7 @@ YAML
 
 exits 0 "run --limit 2" run c.yaml --db a.db -o out --limit 2 -q
 prints "run reports the 3 open cells" ', 3 open'
-prints "and where the results are" '^results in a[.]db, videos in out/by-name; next: kvreel report --db a[.]db$'
+prints "the summary names the database, the videos and the next command" '^results in a[.]db, videos in out/by-name; next: kvreel report --db a[.]db$'
 exits 0 "status after the limited run" status --db a.db --json
 json "status counts all 6 planned cells by outcome" '.sweeps[0] | .cells == 6 and .ok == 2 and .open == 3 and .excluded == 1 and .failed == 0 and .unsupported == 0'
 json "status shows the run's limit and that the run ended" '.sweeps[0].narrowed == "limit 2" and .sweeps[0].state == "done" and .writer == null'
@@ -58,13 +58,13 @@ json "status lists the smaller sweep as complete" '[.sweeps[] | select(.cells ==
 # Of two runs that began in the same second, status shows the later one, whatever their ids.
 cp a.db second.db
 sqlite3 second.db "UPDATE session SET started = (SELECT max(started) FROM session)"
-exits 0 "the view of sweeps" query --db a.db --json 'SELECT at, started FROM sweeps'
-json "has the time when the last run began" \
+exits 0 "query of the view sweeps" query --db a.db --json 'SELECT at, started FROM sweeps'
+json "column at is the time when the last run began" \
     'all(.[]; .at | test("^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{9}Z$"))'
 cp a.db apart.db
 sqlite3 apart.db "UPDATE sweep SET config = '(elsewhere)/c.yaml'"
-exits 0 "a config of another folder" status --db apart.db
-prints "is named by its file" '^c \(c[.]yaml\): '
+exits 0 "status of a config outside the working folder" status --db apart.db
+prints "the config is named by its file" '^c \(c[.]yaml\): '
 exits 0 "status of runs that began in the same second" status --db second.db --json
 json "status shows the run that began last" '.sweeps[0].narrowed == ""'
 sqlite3 second.db "UPDATE about SET value = '9' || value WHERE name = 'began_ns' AND

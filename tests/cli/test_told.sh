@@ -16,13 +16,13 @@ exits 0 "a query with rows" query --db q.db "SELECT method FROM cell"
 check "a query with rows prints nothing on stderr" test ! -s "$err"
 exits 0 "a report table without rows" report --db q.db -t truth
 says "report names the empty table and the database" "'truth' has no rows.*q\\.db"
-exits 0 "the failures of a sweep without any" report --db q.db -t failures
-says "are none" "'failures' has no rows: in q\.db no cell failed\$"
+exits 0 "the table of failures of a sweep without failures" report --db q.db -t failures
+says "the message says that no cell failed" "'failures' has no rows: in q\.db no cell failed\$"
 exits 0 "a report table with rows" report --db q.db
 check "a report table with rows prints nothing on stderr" test ! -s "$err"
 
-exits 0 "the names of tables" report --list
-check "have their titles in one column" test "$(cut -c 1-17 "$out" | grep -vc '  $')" -eq 0
+exits 0 "report --list" report --list
+check "titles of tables begin in one column" test "$(cut -c 1-17 "$out" | grep -vc '  $')" -eq 0
 
 exits 0 "query of a byte column as text" query --db q.db "SELECT method, max(peak_bytes) AS peak_bytes FROM cell WHERE is_baseline"
 prints "the text shows bytes in MiB, with the unit in the header" '^method +peak \(MiB\)'
@@ -35,10 +35,10 @@ prints "the CSV header has the column's name" '^peak_bytes'
 prints "CSV has the value in bytes" "^$(sql q.db "SELECT max(peak_bytes) FROM cell WHERE is_baseline")"
 
 if emulates "a sweep on a GPU"; then
-    exits 2 "a sweep on a GPU" run q.yaml --set device=cuda --db gpu.db
-    says "names the options that choose the CPU" "device cpu .--device cpu, or --set device=cpu in a sweep"
-    exits 0 "a dry run" run q.yaml --set device=cuda --db gpu.db --dry-run
-    prints "says that a run here fails" '^A run on this machine fails\..*emulated kernels'
+    exits 2 "a sweep on a GPU is refused" run q.yaml --set device=cuda --db gpu.db
+    says "the error names the options that select the CPU" "device cpu .--device cpu, or --set device=cpu in a sweep"
+    exits 0 "a dry run of a sweep on a GPU" run q.yaml --set device=cuda --db gpu.db --dry-run
+    prints "the text says that a run on this machine fails" '^A run on this machine fails\..*emulated kernels'
 fi
 
 KVREEL_JOSB=2 exits 0 "a command with a misspelt KVREEL_ variable" list models
