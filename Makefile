@@ -271,6 +271,15 @@ $(BUILD)/%.emu.o: %.cu
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) -DKVR_EMULATED $(CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
 
+# The oldest toolkit release with PTX ISA 8.6, which has sm_100 and the relaxed mbarrier waits of hopper.cuh.
+NVCC_OLDEST := 12.8
+nvcc-version:
+	$(Q)have=$$($(NVCC) --version 2>&1 | sed -n 's/.* release \([0-9.]*\),.*/\1/p'); \
+		[ "$$(printf '%s\n' $(NVCC_OLDEST) "$$have" | sort -V | head -n 1)" = $(NVCC_OLDEST) ] || { \
+		echo "make: '$(NVCC)' has release $${have:-'(none)'}, need $(NVCC_OLDEST) or newer; set NVCC=PATH, or build without CUDA=1" >&2; exit 1; }
+.PHONY: nvcc-version
+$(CUDA_OBJ): | nvcc-version
+
 # OBJECT.log has ptxas's report of registers and spills, which tools/lint/lint.sh reads.
 $(BUILD)/%.cuda.o: %.cu
 	$(call say,NVCC,$<)

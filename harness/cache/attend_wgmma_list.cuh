@@ -77,8 +77,9 @@ union rows {
     struct coded_rows coded[2]; /* with scheme CHAIN, coded[1] quantizes the residual of coded[0] */
 };
 
-/* Kernel parameter with the spans (runs of cached tokens in one format) of a launch. CUDA before
- * 12.1 limits the parameters of a kernel to 4096 bytes. */
+/* Kernel parameter with the spans (runs of cached tokens in one format) of a launch. The driver may
+ * be older than the runtime (docs/cuda.md), and a driver before CUDA 12.1 limits the parameters of
+ * a kernel to 4096 bytes. */
 struct span_list {
     union rows of[2][MAX_SPANS]; /* of[0] describes K, of[1] describes V */
     int n[MAX_SPANS];

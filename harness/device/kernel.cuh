@@ -34,6 +34,10 @@ extern "C" int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t byte
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#if CUDART_VERSION < 12080
+#error "kvreel needs nvcc 12.8 or newer"
+#endif
+
 template <class T> using kvr_global = T *__restrict__;
 template <class T> using kvr_shared = T *;
 

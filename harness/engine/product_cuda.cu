@@ -66,7 +66,7 @@ struct work {
      * both CTAs. */
     int shared;
 };
-static_assert(sizeof(struct work) <= 4096, "kernel arguments are limited to 4096 bytes");
+static_assert(sizeof(struct work) <= 4096, "drivers before CUDA 12.1 accept 4096 bytes");
 
 struct tile_position {
     int layer, m0, n0;
