@@ -437,6 +437,7 @@ static bool can_layer(const struct kvr_product *p, const struct kvr_product_laye
 {
     return l->n > 0 && l->n % 8 == 0 && l->columns % 8 == 0 && l->columns >= l->n &&
            (p->end != KVR_PRODUCT_RESIDUAL || l->columns == l->n) &&
+           (!l->squares || kvr_product_blocks(l->columns) == kvr_product_blocks(l->n)) &&
            l->columns < INT32_MAX - COLUMNS && p->m < INT32_MAX / l->columns &&
            kvr_aligned(l->w, 16) && kvr_aligned(l->y, 16) && kvr_aligned(l->bias, 8) &&
            kvr_aligned(l->squares, 8);

@@ -66,7 +66,8 @@ bool kvr_product_supported(const struct kvr_stream *s);
 
 /* Whether the kernel supports these arguments. The depth k must be a multiple of 32. A layer's
  * number n of outputs and the row length `columns` of its y must be multiples of 8, with n <=
- * columns; KVR_PRODUCT_RESIDUAL requires n = columns. The number of elements of y, m * columns,
+ * columns; KVR_PRODUCT_RESIDUAL requires n = columns. With sums of squares, n and `columns` must
+ * have equally many blocks of KVR_PRODUCT_BLOCK columns. The number of elements of y, m * columns,
  * must be below 2^31. The arrays x, w and y must be 16-byte aligned, and biases, gates and sums of
  * squares must be 8-byte aligned. */
 bool kvr_product_accepts(const struct kvr_product *p);

@@ -379,6 +379,14 @@ START_TEST(what_is_taken)
     REFUSED(layer[0].y, (kvr_bf16 *)at + 4);
     REFUSED(layer[0].bias, at + 1);
     REFUSED(layer[0].squares, at + 1);
+    /* The kernel writes a sum of squares per block of columns, and the array has those of n. */
+    p = good;
+    p.layer[0].columns = KVR_PRODUCT_BLOCK + 8;
+    ck_assert(kvr_product_accepts(&p));
+    p.layer[0].squares = at;
+    ck_assert(!kvr_product_accepts(&p));
+    p.layer[0].columns = KVR_PRODUCT_BLOCK;
+    ck_assert(kvr_product_accepts(&p));
     REFUSED(gate, at + 1);
     REFUSED(gate_stride, 1);
     /* Only 8 of the 16 output columns belong to the layer. */
