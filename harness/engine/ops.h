@@ -175,7 +175,7 @@ struct kvr_ops {
     void (*renoise)(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
                     float *x);
     /* Computes the linear combination `b` of arrays with n elements: terms are added in order in
-     * float64, and the sum is rounded once to float. `out` may be one of the arrays of `b`. */
+     * float64, and the sum is rounded once to float. `out` may be any of the arrays of `b`. */
     void (*blend)(struct kvr_dev *dev, int64_t n, const struct kvr_blend *b, float *out);
     /* Clamps the n values of x to [lo, hi], where NaN stays NaN. */
     void (*clamp)(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x);

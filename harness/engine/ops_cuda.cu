@@ -250,26 +250,25 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 /* Each thread computes one element of a linear combination. The kernel computes the products and
- * their sum in float64, in the order of the terms. If one of the inputs x is also the output array,
- * `in_place` is the index of this input, and the kernel reads it from `out`. Otherwise `in_place`
- * is -1. */
+ * their sum in float64, in the order of the terms. Bit i of `in_place` is set if input i is also
+ * the output array; the kernel reads this input from `out`. */
 static __global__ void __launch_bounds__(THREADS)
-    blend(int64_t n, int n_terms, int in_place, double c0, double c1, double c2, double c3,
+    blend(int64_t n, int n_terms, unsigned in_place, double c0, double c1, double c2, double c3,
           kvr_global<const float> x0, kvr_global<const float> x1, kvr_global<const float> x2,
           kvr_global<const float> x3, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
     if (i < n) {
-        const float old = in_place < 0 ? 0 : (float)out[i];
-        double sum = n_terms > 0 ? c0 * (double)(in_place == 0 ? old : (float)x0[i]) : 0.0;
+        const float old = in_place ? (float)out[i] : 0;
+        double sum = n_terms > 0 ? c0 * (double)(in_place & 1u ? old : (float)x0[i]) : 0.0;
 
         if (n_terms > 1)
-            sum += c1 * (double)(in_place == 1 ? old : (float)x1[i]);
+            sum += c1 * (double)(in_place & 2u ? old : (float)x1[i]);
         if (n_terms > 2)
-            sum += c2 * (double)(in_place == 2 ? old : (float)x2[i]);
+            sum += c2 * (double)(in_place & 4u ? old : (float)x2[i]);
         if (n_terms > 3)
-            sum += c3 * (double)(in_place == 3 ? old : (float)x3[i]);
+            sum += c3 * (double)(in_place & 8u ? old : (float)x3[i]);
         out[i] = (float)sum;
     }
 }
@@ -430,11 +429,11 @@ void kvr_renoise_cuda(struct kvr_stream *s, int64_t n, const float *x0, const fl
 void kvr_blend_cuda(struct kvr_stream *s, int64_t n, const struct kvr_blend *b, float *out)
 {
     const float *x[KVR_BLEND_MAX] = { 0 };
-    int in_place = -1;
+    unsigned in_place = 0;
 
     for (int i = 0; i < b->n; i++)
         if (b->x[i] == out)
-            in_place = i;
+            in_place |= 1u << i;
         else
             x[i] = b->x[i];
     if (n)

@@ -564,15 +564,16 @@ START_TEST(sampling)
         kvr_blend_cuda(both_stream, n, &b, d_next);
         same_floats(want, d_next, n, "blended");
     }
-    /* The output overwrites term j. */
-    for (int j = 0; j < KVR_BLEND_MAX; j++) {
+    /* The output overwrites the terms whose bits are set in `places`. */
+    for (unsigned places = 1; places < 1u << KVR_BLEND_MAX; places++) {
         struct kvr_blend b = { KVR_BLEND_MAX, { 1.7, -0.3, 0.02, -1.1 }, { y, y, y, y } };
         float *d_place = both_inout(x, size);
 
-        b.x[j] = x;
+        for (int i = 0; i < KVR_BLEND_MAX; i++)
+            b.x[i] = places >> i & 1 ? x : y;
         kvr_ops_cpu()->blend(NULL, n, &b, want);
         for (int i = 0; i < KVR_BLEND_MAX; i++)
-            b.x[i] = i == j ? d_place : d_y;
+            b.x[i] = places >> i & 1 ? d_place : d_y;
         kvr_blend_cuda(both_stream, n, &b, d_place);
         same_floats(want, d_place, n, "blended in place");
     }
