@@ -436,6 +436,29 @@ START_TEST(apart)
 }
 END_TEST
 
+/* On a device, a convolution whose frame has more rows or columns than the kernel can address is
+ * not opened. */
+START_TEST(too_large)
+{
+    const int sizes[][2] = { { 32768, 65536 }, { 32769, 2 }, { 2, 65537 } };
+
+    setenv("KVREEL_CUDNN", "none", 1);
+    for (int i = 0; i < 3; i++) {
+        struct job j = { .s = { .in = 1, .out = 1, .taps = 1, .kernel = 1, .up = 1 } };
+        char size[64];
+        struct rig r;
+
+        j.s.height = sizes[i][0];
+        j.s.width = sizes[i][1];
+        snprintf(size, sizeof size, " of %d x %d pixels", sizes[i][0], sizes[i][1]);
+        ck_assert_int_eq(rig_open(&r, KVR_CUDA, &j), i ? KVR_EUNSUPPORTED : KVR_OK);
+        ck_assert_msg(!i || strstr(kvr_error(), size), "%s", kvr_error());
+        rig_close(&r);
+    }
+    unsetenv("KVREEL_CUDNN");
+}
+END_TEST
+
 /* Runs the decoder and encoder of Wan 2.2 with the stand-in and compares their results with
  * recorded ones. */
 START_TEST(a_whole_vae)
@@ -472,6 +495,7 @@ int main(void)
     tcase_add_loop_test(tc, by_the_own_kernel, 0, sizeof without / sizeof *without);
     tcase_add_test(tc, a_late_failure);
     tcase_add_test(tc, apart);
+    tcase_add_test(tc, too_large);
     tcase_add_test(tc, a_whole_vae);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -496,9 +496,15 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_context 
                                  const struct kvr_conv_shape *s, const float *weight,
                                  const float *bias)
 {
-    struct conv *c = calloc(1, sizeof *c);
+    struct conv *c;
     enum kvr_status st;
 
+    if (s->height > KVR_CONV_MOST_HEIGHT || s->width > KVR_CONV_MOST_WIDTH)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "convolution: a frame of %d x %d pixels (height x width), on a GPU at most "
+                        "%d x %d; use --device cpu",
+                        s->height, s->width, KVR_CONV_MOST_HEIGHT, KVR_CONV_MOST_WIDTH);
+    c = calloc(1, sizeof *c);
     if (!c)
         return kvr_fail(KVR_ENOMEM, "convolution: out of memory");
     c->base = (struct kvr_conv){ .context = context, .s = *s };

@@ -14,6 +14,9 @@
 extern "C" {
 #endif
 
+/* Largest output frame of a convolution: kvr_conv_cuda_run() packs a pixel's row and column into 15
+ * and 16 bits. */
+enum { KVR_CONV_MOST_HEIGHT = 1 << 15, KVR_CONV_MOST_WIDTH = 1 << 16 };
 /* Computes a convolution of shape `c` (conv.h) over c->taps consecutive frames, adds the F32 bias
  * [out], and writes y [height, width, out]. The weights w are F32 [taps, out, kernel, kernel, in]
  * or BF16 [out, kernel, kernel, taps, in]. Frames before the start of the clip are NULL and precede
