@@ -272,23 +272,30 @@ int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int threads, si
     return n;
 }
 
-void kvr_stream_launched(struct kvr_stream *s, const char *kernel)
+/* Returns the launch count of a kernel, which the function adds to the table at first use. A launch
+ * mostly passes the same string literal as the launch before, so the function compares addresses
+ * first. */
+static int64_t *count_of(struct launches *c, const char *kernel)
 {
-    struct launches *c = &s->count;
     int i = 0;
 
-    s->error = cudaGetLastError();
-    if (s->error != cudaSuccess)
-        return;
-    while (i < c->n_kernels && strcmp(c->of[i].name, kernel))
+    while (i < c->n_kernels && c->of[i].name != kernel)
         i++;
+    if (i == c->n_kernels)
+        for (i = 0; i < c->n_kernels && strcmp(c->of[i].name, kernel);)
+            i++;
     if (i == MAX_KERNELS)
         abort();
-    if (i == c->n_kernels) {
-        c->of[c->n_kernels].n = 0;
-        c->of[c->n_kernels++].name = kernel;
-    }
-    c->of[i].n++;
+    if (i == c->n_kernels)
+        c->of[c->n_kernels++] = { kernel, 0 };
+    return &c->of[i].n;
+}
+
+void kvr_stream_launched(struct kvr_stream *s, const char *kernel)
+{
+    s->error = cudaGetLastError();
+    if (s->error == cudaSuccess)
+        ++*count_of(&s->count, kernel);
 }
 
 int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel)
@@ -597,18 +604,8 @@ enum kvr_status kvr_graph_launch(struct kvr_stream *s, struct kvr_graph *g)
     if (s->error != cudaSuccess)
         return KVR_OK;
     s->error = cudaGraphLaunch(g->exec, s->stream);
-    for (int i = 0; s->error == cudaSuccess && i < g->count.n_kernels; i++) {
-        int at = 0;
-
-        while (at < s->count.n_kernels && strcmp(s->count.of[at].name, g->count.of[i].name))
-            at++;
-        if (at == s->count.n_kernels) {
-            s->count.of[at] = g->count.of[i];
-            s->count.n_kernels++;
-        } else {
-            s->count.of[at].n += g->count.of[i].n;
-        }
-    }
+    for (int i = 0; s->error == cudaSuccess && i < g->count.n_kernels; i++)
+        *count_of(&s->count, g->count.of[i].name) += g->count.of[i].n;
     return KVR_OK;
 }
 
