@@ -250,9 +250,9 @@ static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *row
     const cuuint64_t strides[2] = { (cuuint64_t)head_dim * 2, width };
     const cuuint32_t box[3] = { KVR_TILE_COLUMNS, 1, (cuuint32_t)box_tok }, ones[3] = { 1, 1, 1 };
 
-    if (!encode)
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000,
-                                         cudaEnableDefault, NULL);
+    if (!encode && cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000,
+                                                    cudaEnableDefault, NULL) != cudaSuccess)
+        cudaGetLastError(); /* clear the error, which the next launch would report */
     return encode &&
            ((encode_fn *)encode)(&out->map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, (void *)rows, n,
                                  strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,

@@ -52,7 +52,8 @@ extern "C" cudaStream_t kvr_stream_ready(struct kvr_stream *s);
 extern "C" bool kvr_stream_may_launch(const struct kvr_stream *s);
 extern "C" int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int threads,
                                   size_t bytes);
-extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
+/* Records the result of a launch: the error, or one launch of the kernel. */
+extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel, cudaError_t e);
 
 /* Occupancy: the number of blocks of the kernel that an SM runs at once, as limited by registers,
  * threads and shared memory. The emulator does not limit registers. The argument `declared` is the
@@ -64,7 +65,7 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
     do {                                                                                           \
         if (kvr_stream_may_launch(s) && KVR_MAY_SHARE(kernel, shared, s)) {                        \
             kernel<<<grid, block, shared, kvr_stream_ready(s)>>>(__VA_ARGS__);                     \
-            kvr_stream_launched(s, #kernel);                                                       \
+            kvr_stream_launched(s, #kernel, cudaGetLastError());                                   \
         }                                                                                          \
     } while (0)
 
@@ -84,8 +85,7 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
             launch_as.stream = kvr_stream_ready(s);                                                \
             launch_as.attrs = &of_cluster;                                                         \
             launch_as.numAttrs = 1;                                                                \
-            cudaLaunchKernelEx(&launch_as, kernel, __VA_ARGS__);                                   \
-            kvr_stream_launched(s, #kernel);                                                       \
+            kvr_stream_launched(s, #kernel, cudaLaunchKernelEx(&launch_as, kernel, __VA_ARGS__));  \
         }                                                                                          \
     } while (0)
 #endif

@@ -181,6 +181,18 @@ void kvr_stream_close(struct kvr_stream **sp)
 
 /* ---- launches ---------------------------------------------------------------------------- */
 
+/* Records the status of a runtime call, unless the stream already has an error. A launch reads its
+ * status by cudaGetLastError(), which also returns the error of an earlier call. The function
+ * therefore clears that error. */
+static void keep_error(struct kvr_stream *s, cudaError_t e)
+{
+    if (e == cudaSuccess)
+        return;
+    cudaGetLastError();
+    if (s->error == cudaSuccess)
+        s->error = e;
+}
+
 static enum kvr_status explain(cudaError_t e)
 {
     struct kvr_device_facts facts;
@@ -291,11 +303,12 @@ static int64_t *count_of(struct launches *c, const char *kernel)
     return &c->of[i].n;
 }
 
-void kvr_stream_launched(struct kvr_stream *s, const char *kernel)
+void kvr_stream_launched(struct kvr_stream *s, const char *kernel, cudaError_t e)
 {
-    s->error = cudaGetLastError();
-    if (s->error == cudaSuccess)
+    if (e == cudaSuccess)
         ++*count_of(&s->count, kernel);
+    else
+        keep_error(s, e);
 }
 
 int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel)
@@ -373,9 +386,10 @@ static enum kvr_status out_of_memory(struct kvr_stream *s, size_t n)
     s->was_full = true;
     cudaGetLastError();
     cudaMemGetInfo(&free_bytes, &total_bytes);
-    return kvr_device_too_small(cudaGetDeviceProperties(&prop, 0) == cudaSuccess ? prop.name
-                                                                                 : "cuda",
-                                n, free_bytes, total_bytes);
+    if (cudaGetDeviceProperties(&prop, 0) != cudaSuccess)
+        strcpy(prop.name, "cuda");
+    cudaGetLastError();
+    return kvr_device_too_small(prop.name, n, free_bytes, total_bytes);
 }
 
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
@@ -421,7 +435,7 @@ void kvr_device_free(struct kvr_stream *s, void *p)
     if (!i)
         abort(); /* p is not a live allocation of kvr_device_alloc() */
     s->live[i - 1] = s->live[--s->n_live];
-    cudaFreeAsync(p, s->stream);
+    keep_error(s, cudaFreeAsync(p, s->stream));
 }
 
 bool kvr_stream_was_full(const struct kvr_stream *s)
@@ -613,6 +627,7 @@ void kvr_graph_close(struct kvr_graph **g)
 {
     if (*g)
         cudaGraphExecDestroy((*g)->exec);
+    cudaGetLastError();
     free(*g);
     *g = NULL;
 }
