@@ -608,7 +608,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 
 bool kvr_attend_bytes_supported(const struct kvr_stream *s)
 {
-    return kvr_hopper_has(s, attend_bytes, THREADS);
+    return kvr_hopper_has<attend_bytes>(s, THREADS);
 }
 
 /* Creates the tensor map of an array of 128-byte rows. The array has the shape [n_tiles *

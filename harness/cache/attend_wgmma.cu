@@ -564,7 +564,7 @@ bool kvr_attend_list_accepts(const struct kvr_attend_shape *a,
 
 bool kvr_attend_list_supported(const struct kvr_stream *s)
 {
-    return kvr_hopper_has(s, attend_list<128>, THREADS);
+    return kvr_hopper_has<attend_list<128>>(s, THREADS);
 }
 
 /* Creates the tensor map of the span's BF16 rows. TMA fills rows past the end of the span with

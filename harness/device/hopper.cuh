@@ -50,6 +50,7 @@
 #include "harness/device/mma.cuh"
 
 #ifndef KVR_EMULATED
+#include <atomic>
 #include <cuda.h>
 #endif
 
@@ -60,21 +61,24 @@
 #endif
 
 /* Returns whether the device has compute capability 9.0 and the program contains sm_90a code of
- * `kernel`. Without this code, `kernel` is empty and has a launch bound of less than `threads`
- * threads per block. */
-template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *kernel, int threads)
+ * KERNEL. Without this code, KERNEL is empty and has a launch bound of less than `threads` threads
+ * per block. The first call asks the driver, which takes a few microseconds. Later calls use its
+ * answer. */
+template <auto *KERNEL> static bool kvr_hopper_has(const struct kvr_stream *s, int threads)
 {
     if (kvr_stream_capability(s) != 90)
         return false;
 #ifdef KVR_EMULATED
-    return kernel && threads;
+    return threads > 0;
 #else
+    static std::atomic<int> most; /* largest block that KERNEL's code allows; 0: not known yet */
     struct cudaFuncAttributes code;
 
-    if (cudaFuncGetAttributes(&code, kernel) == cudaSuccess)
-        return code.maxThreadsPerBlock >= threads;
-    cudaGetLastError();
-    return false;
+    if (!most && cudaFuncGetAttributes(&code, KERNEL) == cudaSuccess)
+        most = code.maxThreadsPerBlock;
+    else if (!most)
+        cudaGetLastError();
+    return most >= threads;
 #endif
 }
 

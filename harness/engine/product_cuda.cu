@@ -430,7 +430,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 
 bool kvr_product_supported(const struct kvr_stream *s)
 {
-    return kvr_hopper_has(s, linear_wgmma<KVR_PRODUCT_STORE>, THREADS);
+    return kvr_hopper_has<linear_wgmma<KVR_PRODUCT_STORE>>(s, THREADS);
 }
 
 static bool can_layer(const struct kvr_product *p, const struct kvr_product_layer *l)
