@@ -48,6 +48,8 @@ bool kvr_stream_emulated(void);
  * KVREEL_EMULATED_CAPABILITY, such as 9.0, sets the capability of the emulated device when the
  * stream is opened. The default is 0, for which the kernels for 9.0 (wgmma) are not used. */
 int kvr_stream_capability(const struct kvr_stream *s);
+/* Returns the number of SMs of the device. The emulated device has 132, as an H100. */
+int kvr_stream_n_sm(const struct kvr_stream *s);
 /* Sets the seed by which the emulated device permutes the execution order of thread blocks, and of
  * threads between barriers. The seed has no effect on a GPU. */
 void kvr_stream_seed(struct kvr_stream *s, uint64_t seed);

@@ -48,7 +48,7 @@ struct kvr_stream {
     size_t block_shared;
     struct granted granted[MAX_GRANTED];
     bool was_full;
-    int capability;
+    int capability, n_sm;
     void **live; /* live allocations of device memory, which kvr_stream_close() frees */
     int64_t n_live, max_live;
     struct kvr_tickets tickets;
@@ -140,6 +140,7 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
     if (!s)
         return kvr_fail(KVR_ENOMEM, "device cuda: out of memory");
     s->capability = 10 * prop.major + prop.minor;
+    s->n_sm = prop.multiProcessorCount;
     s->block_shared = prop.sharedMemPerBlockOptin;
     e = cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking);
     if (e == cudaSuccess)
@@ -222,6 +223,11 @@ enum kvr_status kvr_stream_sync(struct kvr_stream *s)
 int kvr_stream_capability(const struct kvr_stream *s)
 {
     return s->capability;
+}
+
+int kvr_stream_n_sm(const struct kvr_stream *s)
+{
+    return s->n_sm;
 }
 
 bool kvr_stream_emulated(void)

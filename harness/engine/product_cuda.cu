@@ -34,7 +34,6 @@ enum {
     STAGE_BYTES = A_BYTES + W_BYTES,
     AT_BARRIERS = STAGES * STAGE_BYTES,
     N_SHARED = AT_BARRIERS + 2 * STAGES * 8,
-    MULTIPROCESSORS = 132,
     OF_PRODUCER = 24, /* registers per producer thread after setmaxnreg */
     OF_CONSUMER = 240,
 };
@@ -474,7 +473,7 @@ template <int END> static void launch(struct kvr_stream *s, const struct work &w
 
 bool kvr_product_cuda(struct kvr_stream *s, const struct kvr_product *p)
 {
-    const int blocks = p->most_blocks ? p->most_blocks : MULTIPROCESSORS;
+    const int blocks = p->most_blocks ? p->most_blocks : kvr_stream_n_sm(s);
     const int rows = (int)((p->m + ROWS - 1) / ROWS); /* number of tile rows */
     struct work w = {};
 

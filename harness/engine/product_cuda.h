@@ -58,7 +58,7 @@ struct kvr_product {
     int64_t gate_stride;
     int n_layers;
     struct kvr_product_layer layer[KVR_PRODUCT_LAYERS];
-    int most_blocks; /* maximum number of CTAs per launch; 0: 132, the number of SMs of an H100 */
+    int most_blocks; /* maximum number of CTAs per launch; 0: the number of SMs */
 };
 
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */

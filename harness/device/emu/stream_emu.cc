@@ -134,6 +134,11 @@ int kvr_stream_capability(const struct kvr_stream *s)
     return s->capability;
 }
 
+int kvr_stream_n_sm(const struct kvr_stream *)
+{
+    return 132;
+}
+
 bool kvr_stream_emulated(void)
 {
     return true;
@@ -199,6 +204,7 @@ enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *ou
     snprintf(out->name, sizeof out->name, "emulated");
     out->major = s->capability / 10;
     out->minor = s->capability % 10;
+    out->n_sm = kvr_stream_n_sm(s);
     out->total_bytes = s->total_bytes;
     out->free_bytes = s->total_bytes - s->used_bytes;
     out->taken_peak_bytes = s->peak_bytes;
