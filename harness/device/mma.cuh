@@ -27,7 +27,9 @@
 /* ---- numbers ------------------------------------------------------------------------------ */
 
 /* Rounds two floats to the nearest BF16, ties to even. The float `low` becomes the low half of the
- * result, and `high` becomes the high half. */
+ * result, and `high` becomes the high half. On a GPU, a NaN becomes the NaN 0x7fff. In the emulator,
+ * it keeps its sign and the upper bits of its payload, as in kvr_bf16_of(). The results of the two
+ * functions thus agree for a NaN from arithmetic: a GPU's is 0x7fffffff, the CPU's has any bits. */
 static __device__ __forceinline__ unsigned kvr_bf16_pair(float low, float high)
 {
 #ifdef KVR_EMULATED
@@ -117,11 +119,14 @@ static __device__ __forceinline__ float kvr_exp2(float x)
 #endif
 }
 
-/* Returns 1 / x within 1 ulp, or 0 if the result is below 2^-126. */
+/* Returns 1 / x within 1 ulp. A subnormal x counts as 0, so the result is infinite. A subnormal
+ * result is replaced by 0. Zeros keep their signs. */
 static __device__ __forceinline__ float kvr_reciprocal(float x)
 {
 #ifdef KVR_EMULATED
-    return 1.0f / x;
+    const float r = 1.0f / (fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x);
+
+    return fabsf(r) < 0x1p-126f ? copysignf(0.0f, r) : r;
 #else
     float r;
 
