@@ -1,9 +1,69 @@
-/* faults_barriers.cu - kernels with named barriers and setmaxnreg. Each kernel has one deliberate
+/* faults_barriers.cu - kernels with phases of mbarriers, named barriers and setmaxnreg. Each kernel has one deliberate
  * error, which the CUDA emulator must report, or none; see faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
 #include "tests/cuda/faults_hopper.h"
+
+/* ---- phases of an mbarrier ------------------------------------------------------------------ */
+
+/* Waits for phase 0, waits for it again in phase 1, and then waits for phase 1. */
+static __global__ void phase_awaited_again(kvr_global<float> x)
+{
+    KVR_SHARED(uint64_t, full, 1);
+
+    if (!threadIdx.x)
+        kvr_barrier_init(full, 1);
+    __syncthreads();
+    kvr_barrier_wait(full, 1); /* returns: phase -1 counts as the preceding phase of phase 0 */
+    __syncthreads();
+    if (!threadIdx.x)
+        kvr_barrier_arrive(full);
+    kvr_barrier_wait(full, 0);
+    kvr_barrier_wait(full, 0);
+    x[threadIdx.x] = 0;
+    __syncthreads();
+    if (!threadIdx.x)
+        kvr_barrier_arrive(full);
+    kvr_barrier_wait(full, 1);
+}
+
+/* A wait for phase 0 starts in phase PHASE. In phase 3, it would return. */
+template <int PHASE> static __global__ void phase_missed(kvr_global<float> x)
+{
+    KVR_SHARED(uint64_t, full, 1);
+
+    if (!threadIdx.x) {
+        kvr_barrier_init(full, 1);
+        for (int i = 0; i < PHASE; i++)
+            kvr_barrier_arrive(full);
+    }
+    __syncthreads();
+    kvr_barrier_wait(full, 0);
+    x[threadIdx.x] = 0;
+}
+
+/* Thread 0 completes two phases while the other threads wait for the first of them. */
+static __global__ void phase_overtaken(kvr_global<float> x)
+{
+    KVR_SHARED(uint64_t, full, 2);
+
+    if (!threadIdx.x) {
+        kvr_barrier_init(full, 1);
+        kvr_barrier_init(full + 1, FAULT_THREADS - 1);
+    }
+    __syncthreads();
+    if (threadIdx.x) {
+        kvr_barrier_arrive(full + 1);
+        kvr_barrier_wait(full, 0);
+        x[threadIdx.x] = 0;
+        return;
+    }
+    kvr_barrier_wait(full + 1, 0);
+    kvr_barrier_arrive(full);
+    kvr_barrier_arrive(full);
+    kvr_barrier_arrive(full);
+}
 
 /* ---- named barriers: 64 threads, or three warp groups --------------------------------------- */
 
@@ -216,6 +276,8 @@ template <int MEETS> static __global__ void registers_again(kvr_global<float> x)
     {                                                                                              \
         KVR_LAUNCH(name, blocks, threads, 0, s, x);                                                \
     }
+COMMIT(phase_awaited_again, 1, FAULT_THREADS)
+COMMIT(phase_overtaken, 1, FAULT_THREADS)
 COMMIT(named_innocent, 1, FAULT_THREADS)
 COMMIT(named_too_few, 1, FAULT_THREADS)
 COMMIT(named_other_counts, 1, FAULT_THREADS)
@@ -235,6 +297,11 @@ COMMIT(registers_not_more, 1, 3 * KVR_WARP_GROUP)
 COMMIT(registers_of_a_warp, 1, 3 * KVR_WARP_GROUP)
 COMMIT(registers_of_lanes, 1, 3 * KVR_WARP_GROUP)
 COMMIT(registers_of_warps, 1, 3 * KVR_WARP_GROUP)
+
+template <int PHASE> static void commit_phase_missed(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH(phase_missed<PHASE>, 1, FAULT_THREADS, 0, s, x);
+}
 
 template <int PRODUCER, int CONSUMER>
 static void commit_registers_split(struct kvr_stream *s, float *x)
@@ -258,6 +325,11 @@ template <int MEETS> static void commit_registers_again(struct kvr_stream *s, fl
 #name, commit_##name, expect                                                               \
     }
 const struct fault barrier_faults[] = {
+    NAMED(phase_awaited_again, NULL),
+    { "phase_missed<1>", commit_phase_missed<1>, NULL },
+    { "phase_missed<2>", commit_phase_missed<2>, "a wait for phase 0, but the current phase is 2" },
+    { "phase_missed<3>", commit_phase_missed<3>, "a wait for phase 0, but the current phase is 3" },
+    NAMED(phase_overtaken, "a wait for phase 0, but the current phase is 3"),
     NAMED(named_innocent, NULL),
     NAMED(named_too_few, "waits at named barrier 3, where 32 of 64 threads have arrived"),
     NAMED(named_other_counts, "named barrier 3"),

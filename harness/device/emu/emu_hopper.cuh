@@ -37,7 +37,9 @@
  * address. One thread initializes an mbarrier once, and a barrier orders the initialization before
  * every use by other threads. No thread accesses an initialized mbarrier by ordinary loads or
  * stores. An mbarrier receives no more arrivals per phase than it expects. A thread waits for the
- * parity of the current or of the preceding phase of an mbarrier. The rules of mbarrier.inval,
+ * parity of the current or of the preceding phase of an mbarrier. A parity does not tell phase k
+ * from phase k + 2. The emulator therefore assumes that a thread waits for consecutive phases, or
+ * again for the phase that it waited for last. The rules of mbarrier.inval,
  * test_wait, arrive_drop, .noComplete and try_wait on another block's mbarrier are omitted, because
  * hopper.cuh has no wrappers for them.
  *
@@ -159,6 +161,9 @@ struct phased {
     /* numbers of the last phase with remote stores and of the last phase that a thread has waited
      * for with cluster scope (both from 1; 0 means none) */
     uint32_t stored, far_waited;
+    /* passed[i] is the number of the last phase that thread i of the cluster has waited for (from 1;
+     * 0 means none). */
+    uint32_t passed[MAX_CLOCKED];
     /* number of arrivals that a phase expects, and number of these arrivals that the current phase
      * still lacks */
     unsigned count, lacking;

@@ -122,15 +122,32 @@ void remote_expect(struct region *r, uintptr_t at, unsigned bytes)
     arrive(r, at, bytes, false);
 }
 
+/* Fails unless phase `awaited` is the current or the preceding phase. In a later phase, the parity
+ * of phase `awaited` is also that of another phase. */
+static void check_phase(const struct phased *b, int64_t awaited)
+{
+    if (b->phase > awaited + 1)
+        fail("mbarrier at byte %zu of '%s': a wait for phase %lld, but the current phase is %u; a "
+             "parity is that of the current or of the preceding phase",
+             b->at - (uintptr_t)b->in->base, b->in->name, (long long)awaited, b->phase);
+}
+
 void barrier_wait(struct region *r, uintptr_t at, unsigned parity, bool of_cluster,
                   const char *file, int line)
 {
     struct phased *b = phased_at(r, at);
     struct member *m = member_of(running, self());
+    uint32_t *passed = &b->passed[here->linear];
+    /* the phase from 0; before the first wait, parity 1 is that of phase -1 */
+    const int64_t awaited = (int64_t)*passed - ((*passed & 1) != parity);
 
     m->on = (int)(b - running->hopper->phased);
-    while ((b->phase & 1) == parity)
+    check_phase(b, awaited);
+    while ((b->phase & 1) == parity) {
         wait_as(AT_PHASE, file, line);
+        check_phase(b, awaited);
+    }
+    *passed = (uint32_t)(awaited + 1);
     join(running, &m->view, &b->done);
     if (!of_cluster)
         b->waited = b->phase;
