@@ -96,7 +96,7 @@ void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *s
 
 /* Bytes of shared memory that kvr_attend_mma_cuda uses per thread block, if a thread block may use
  * at most `shared` bytes. Returns 0 for an unsupported span. With a head_dim of 128 and 4-bit codes
- * in groups of 16 tokens, the result is 80 KB. */
+ * in groups of 16 tokens, the result is 80 KiB. */
 size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape *shape,
                                    const struct kvr_attend_mma_span *span);
 /* Number of thread blocks of kvr_attend_mma_cuda that fit on one SM of the stream's device. Returns

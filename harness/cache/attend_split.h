@@ -13,7 +13,7 @@
  *     ceil(n_cut parts / SMS) (tiles / parts + OVERHEAD)
  *
  * `tiles` is the number of tiles of keys, and the unit of time is the time per tile. OVERHEAD is
- * the extra time of a KV split: loading the queries, writing 66 KB of partial results, and merging
+ * the extra time of a KV split: loading the queries, writing 65 KiB of partial results, and merging
  * them. SMS is a constant, even on a device with another number of SMs, so that the summation order
  * is the same on every device. */
 #ifndef KVR_CACHE_ATTEND_SPLIT_H

@@ -8,8 +8,8 @@
  * while the consumers are in the epilogue of the current tile.
  *
  * The two CTAs of a cluster compute vertically adjacent tiles, which use the same rows of w. Each
- * CTA multicasts half of these rows to both CTAs. Per load, a CTA thus reads 16 KB of x and 16 KB
- * of w from L2; without multicast, it would read 32 KB of w. A stage is empty when both CTAs have
+ * CTA multicasts half of these rows to both CTAs. Per load, a CTA thus reads 16 KiB of x and 16 KiB
+ * of w from L2; without multicast, it would read 32 KiB of w. A stage is empty when both CTAs have
  * released the stage. If the number of tile rows is odd, the two CTAs of a cluster compute
  * horizontally adjacent tiles of the last tile row, without multicast. */
 #include "harness/engine/product_cuda.h"

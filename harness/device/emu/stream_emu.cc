@@ -165,8 +165,8 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
     return true;
 }
 
-/* Models an SM of recent GPUs: it has 1 KB more shared memory than a block may request, and every
- * block reserves 1 KB. */
+/* Models an SM of recent GPUs: it has 1 KiB more shared memory than a block may request, and every
+ * block reserves 1 KiB. */
 int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t bytes)
 {
     const size_t by_shared = (s->block_shared + 1024) / (bytes + 1024);
