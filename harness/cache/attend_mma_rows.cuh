@@ -248,10 +248,10 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
                 kvr_mma(s[m][n], q2[m], b);
         }
     }
+    /* Each row of `scales` covers 8 tokens, so column n of `octets` is the correction of tokens
+     * [8 n, 8 n + 8) of the tile. */
     if (kind != TAYLOR_OCTETS)
         return;
-        /* Each row of `scales` covers 8 tokens, so column n of `octets` is the correction of tokens
-         * [8 n, 8 n + 8) of the tile. */
 #pragma unroll
     for (int m = 0; m < BLOCKS; m++)
 #pragma unroll

@@ -414,9 +414,10 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         kvr_wgmma_wait<1>(s);
         release<FORM>(lane, b.empty_k + stage, of_keys);
         softmax_of_tile<D>(s, l, at, lane, state, rescale);
-        /* The condition l < 0 is never true, but the compiler does not know that. The branch
+        /* A sum of weights is never negative, but the compiler does not know that. The branch
          * prevents the compiler from hoisting the wait for P V above the softmax, so that the
-         * softmax overlaps with P V. */
+         * softmax overlaps with P V. A CTA of a pair that took the branch would leave without
+         * end<FORM>(), and the other CTA would wait forever. */
         if (state.sum[0] + state.sum[1] < 0)
             return;
         kvr_wgmma_wait<0>(state.out, weights);

@@ -222,7 +222,7 @@ static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, c
 {
     const uint2 &row = x.codes[i / (8 / F)];
     const unsigned word = e / 4 ? row.y : row.x, half = e % 4 / 2 ? word >> 16 : word;
-    const int at = e % 2 * 8 + i % (8 / F) * F;
+    const int at = e % 2 * 8 + i % (8 / F) * F; /* even, because F is 2 or 4 */
     /* A code in mantissa bits [at, at + F) of the float 2^(23 - at) adds exactly its value to the
      * float. */
     const unsigned bits = (half & ((1u << F) - 1u) << at) | base[at / 2];
@@ -232,8 +232,8 @@ static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, c
 
 /* Dequantizes tokens [FIRST, END) of a tile of UNIT tokens by 8 channels, in which an element has
  * two codes. `x` has the codes of the F-bit grid, and `more` has the codes of the grid that
- * quantizes the residual of the F-bit grid. The products of code and scale of both grids are exact in F32. The sum of the two
- * products is rounded to F32, as on the CPU, and then to BF16. */
+ * quantizes the residual of the F-bit grid. The products of code and scale of both grids are exact
+ * in F32. The sum of the two products is rounded to F32, as on the CPU, and then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,

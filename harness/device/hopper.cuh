@@ -17,8 +17,9 @@
  * On a newly initialized mbarrier, a wait for parity 1 therefore returns immediately.
  *
  * Ordinary stores of a thread to shared memory (generic-proxy writes) are visible to wgmma and bulk
- * copies only after the thread has called kvr_fence_async(). Until a thread has waited for a bulk
- * copy or a wgmma, no thread may access the target of the copy or the operands of the wgmma.
+ * copies only after the thread has called kvr_fence_async(). Before a thread has waited for a bulk
+ * copy, it must not access the copy's target. Between a wgmma and its kvr_wgmma_wait, no thread and
+ * no copy may write the operands of the wgmma in shared memory; reads are allowed.
  *
  * The blocks of a cluster (KVR_LAUNCH_CLUSTERS) access one another's shared memory between two
  * cluster barriers. The first barrier ensures that all blocks have started, and the second barrier
@@ -234,7 +235,7 @@ enum { KVR_RANK_SHIFT = 24 };
  * tensor map has box_tok tokens and KVR_TILE_COLUMNS channels of one head. A tensor copy reads
  * tokens outside [0, n_tok) and channels past head_dim - 1 as zeros. If a box has channels past
  * head_dim - 1, and its first channel is not a multiple of KVR_TILE_COLUMNS, the emulator reports
- * an error, because no kernel copies such a box. The head size head_dim is a multiple of 8. Returns
+ * an error, because no kernel copies such a box. The head dimension head_dim is a multiple of 8. Returns
  * false if the driver rejects the tensor map. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
@@ -454,8 +455,10 @@ static __device__ __forceinline__ kvr_remote<U> kvr_remote_as(kvr_remote<T> r)
 /* Arrives on an mbarrier of another block (mbarrier.arrive). After a thread has waited for
  * this arrival by kvr_barrier_wait_cluster, the thread may overwrite data that the arriving
  * thread read before the arrival. The same holds for data that other threads read before they
- * synchronized with the arriving thread. The arrival does not make writes visible to other blocks;
- * only a cluster barrier does. */
+ * synchronized with the arriving thread. As in CUTLASS's ClusterBarrier, the arrival has PTX's
+ * default scope, the CTA. PTX promises this order only with .release.cluster, for which nvcc 13.0
+ * adds a MEMBAR per arrival. The arrival does not make writes visible to other blocks; only a
+ * cluster barrier does. */
 static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 {
 #ifdef KVR_EMULATED

@@ -102,9 +102,9 @@ void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, si
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* Records a timing event in the stream and returns its handle (ticket) for kvr_stream_elapsed(). After an error, -1 is returned, and the next kvr_stream_sync returns the
- * error. The emulated device runs kernels synchronously, and its events are times of the host's
- * clock. */
+/* Records a timing event in the stream and returns its handle (ticket) for kvr_stream_elapsed().
+ * After an error, -1 is returned, and the next kvr_stream_sync returns the error. The emulated
+ * device runs kernels synchronously, and its events are times of the host's clock. */
 int64_t kvr_stream_mark(struct kvr_stream *s);
 /* Waits for the event with handle b, and sets *ns to the nanoseconds between the events a and b.
  * Returns KVR_EINVAL if a handle is invalid. */
