@@ -328,6 +328,24 @@ START_TEST(other_pipelines)
 }
 END_TEST
 
+/* Shapes for which kernels take paths that the small shapes above do not reach. */
+static const struct {
+    const char *text;
+    struct kvr_block_shape shape;
+} large[] = {
+    { "floats(scale=block)", { 1060, 4, 128 } }, /* cells_most: several elements per thread */
+    { "floats(scale=block)", { 33, 1, 30 } },    /* cells_most: rows that are no multiple of 16 B */
+};
+
+START_TEST(large_and_odd_shapes)
+{
+    struct kvr_codec *c = open_codec(large[_i].text, KVR_K, false, KVR_COMPUTE_F32);
+
+    compare(c, &large[_i].shape, FILL_OUTLIER_CHANNEL);
+    kvr_codec_close(&c);
+}
+END_TEST
+
 /* Decoding neither waits nor allocates, so it can be captured in a graph. */
 START_TEST(decode_only_launches)
 {
@@ -524,6 +542,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, every_codec, 0, n_codecs);
     tcase_add_loop_test(tc, other_pipelines, 0, 4 * (int)(sizeof others / sizeof *others));
+    tcase_add_loop_test(tc, large_and_odd_shapes, 0, (int)(sizeof large / sizeof *large));
     tcase_add_test(tc, decode_only_launches);
     tcase_add_test(tc, memory_runs_out);
     tcase_add_loop_test(tc, every_kind_bounced, 0, 4);

@@ -9,9 +9,13 @@
  * argument, cut.share. */
 #include "methods/codecs/cells/cells.h"
 
+#include "harness/device/vector.cuh"
 #include "methods/kernels/planes.cuh"
 
 enum { THREADS = 128, TILE = 128, MOST_FITS = 8 * TILE / 8 };
+/* MOST_BLOCKS: the most CTAs that compute a block's largest magnitude, 4 per SM of an H100 */
+enum { MOST_THREADS = 256, MOST_BLOCKS = 4 * 132 };
+using quad = kvr_vec<float, 4>;
 
 static __device__ __forceinline__ void put_number(kvr_global<uint8_t> params, size_t at, int number,
                                                   int64_t i, unsigned raw)
@@ -49,15 +53,38 @@ static __global__ void cells_clear(kvr_global<int> most)
     most[0] = 0;
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    cells_most(int64_t n, kvr_global<const float> x, kvr_global<int> most)
+/* Computes the block's largest magnitude, as bits, from n vectors. Atomics on one address execute
+ * one after the other, so a CTA reduces its elements and performs a single atomic. */
+template <class V>
+static __global__ void __launch_bounds__(MOST_THREADS)
+    cells_most(int64_t n, kvr_global<const V> x, kvr_global<int> most)
 {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    const int mine = i < n ? (int)(__float_as_uint(x[i]) & 0x7fffffffu) : 0;
-    const int top = __reduce_max_sync(~0u, mine);
+    KVR_SHARED(int, of_warp, MOST_THREADS / 32);
+    const int64_t step = (int64_t)gridDim.x * MOST_THREADS;
+    int top = 0;
 
+#pragma unroll 4
+    for (int64_t i = (int64_t)blockIdx.x * MOST_THREADS + threadIdx.x; i < n; i += step) {
+        const V v = x[i];
+
+#pragma unroll
+        for (int j = 0; j < (int)(sizeof v.v / sizeof *v.v); j++) {
+            const int u = (int)(__float_as_uint(v.v[j]) & 0x7fffffffu);
+
+            top = u > top ? u : top;
+        }
+    }
+    top = __reduce_max_sync(~0u, top);
     if (threadIdx.x % 32 == 0)
-        atomicMax(most + 0, top);
+        of_warp[threadIdx.x / 32] = top;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        const int u = threadIdx.x < MOST_THREADS / 32 ? (int)of_warp[threadIdx.x] : 0;
+
+        top = __reduce_max_sync(~0u, u);
+        if (threadIdx.x == 0)
+            atomicMax(most + 0, top);
+    }
 }
 
 /* Division of the channels into groups and tiles. `share` is 2^32 / group rounded up, where `group`
@@ -172,6 +199,14 @@ static void encode(struct kvr_stream *s, const struct cells &c, const float *x, 
                (uint8_t *)params, (uint8_t *)codes);
 }
 
+template <class V> static void most(struct kvr_stream *s, int64_t n, const void *x, void *params)
+{
+    const unsigned blocks = kvr_blocks(n, MOST_THREADS);
+
+    KVR_LAUNCH(cells_most<V>, blocks < MOST_BLOCKS ? blocks : (unsigned)MOST_BLOCKS, MOST_THREADS,
+               0, s, n, (const V *)x, (int *)params);
+}
+
 void kvr_cells_encode_cuda(struct kvr_stream *s, const struct cells *c, const float *x, void *codes,
                            void *params)
 {
@@ -179,7 +214,10 @@ void kvr_cells_encode_cuda(struct kvr_stream *s, const struct cells *c, const fl
 
     if (c->relative || c->scale == CELLS_BLOCK) {
         KVR_LAUNCH(cells_clear, 1, 1, 0, s, (int *)params);
-        KVR_LAUNCH(cells_most, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, (int *)params);
+        if (n % 4 == 0 && kvr_aligned(x, sizeof(quad)))
+            most<quad>(s, n / 4, x, params);
+        else
+            most<kvr_vec<float, 1>>(s, n, x, params);
     }
     if (n && c->kind == CELLS_INTS)
         encode<CELLS_INTS>(s, *c, x, codes, params);
