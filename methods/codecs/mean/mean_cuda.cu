@@ -9,8 +9,9 @@ enum {
     THREADS = 128,
     MEAN_THREADS = 256,
     WARPS = MEAN_THREADS / 32,
-    POOL = 64, /* tokens of a tile in mean_measure */
-    TOKENS = 8 /* tokens per thread in mean_shift */
+    POOL = 64,  /* tokens of a tile in mean_measure */
+    TOKENS = 8, /* tokens per thread in mean_shift */
+    ROWS = 32   /* rows per CTA in demean */
 };
 
 /* Computes the mean of every channel over n tokens. A CTA processes 32 channels. All warps load the
@@ -80,19 +81,34 @@ static __global__ void __launch_bounds__(THREADS)
             x[(t0 + i) * width + c] = ADD ? v[i] + m : v[i] - m;
 }
 
+/* Subtracts from every row of x its mean. A CTA stages ROWS rows in shared memory, whose rows are
+ * d + 1 floats apart, so that the lanes of a warp, which each add a row, access 32 banks. */
 static __global__ void __launch_bounds__(THREADS) demean(int64_t rows, int d, kvr_global<float> x)
 {
-    const int64_t row = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    float sum = 0;
+    KVR_SHARED_DYNAMIC(float, tile);
+    KVR_SHARED(float, mean, ROWS);
+    const int64_t first = (int64_t)blockIdx.x * ROWS;
+    const int n = rows - first < ROWS ? (int)(rows - first) : ROWS, lane = (int)threadIdx.x % 32;
 
-    if (row >= rows)
-        return;
-    for (int c = 0; c < d; c++)
-        sum += (float)x[row * d + c];
-    const float m = sum / (float)d;
+    for (int r = (int)threadIdx.x / 32; r < n; r += THREADS / 32)
+        for (int c = lane; c < d; c += 32)
+            tile[r * (d + 1) + c] = (float)x[(first + r) * d + c];
+    __syncthreads();
+    if ((int)threadIdx.x < n) {
+        float sum = 0;
 
-    for (int c = 0; c < d; c++)
-        x[row * d + c] = (float)x[row * d + c] - m;
+#pragma unroll 8
+        for (int c = 0; c < d; c++)
+            sum += (float)tile[(int)threadIdx.x * (d + 1) + c];
+        mean[threadIdx.x] = sum / (float)d;
+    }
+    __syncthreads();
+    for (int r = (int)threadIdx.x / 32; r < n; r += THREADS / 32) {
+        const float m = mean[r];
+
+        for (int c = lane; c < d; c += 32)
+            x[(first + r) * d + c] = (float)tile[r * (d + 1) + c] - m;
+    }
 }
 
 template <bool ADD>
@@ -122,5 +138,6 @@ void kvr_mean_decode_cuda(struct kvr_stream *s, float *x, int64_t n, int64_t wid
 void kvr_demean_cuda(struct kvr_stream *s, float *x, int64_t rows, int d)
 {
     if (rows)
-        KVR_LAUNCH(demean, kvr_blocks(rows, THREADS), THREADS, 0, s, rows, d, x);
+        KVR_LAUNCH(demean, kvr_blocks(rows, ROWS), THREADS, ROWS * (size_t)(d + 1) * sizeof(float),
+                   s, rows, d, x);
 }
