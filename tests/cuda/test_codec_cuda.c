@@ -335,6 +335,9 @@ static const struct {
 } large[] = {
     { "floats(scale=block)", { 1060, 4, 128 } }, /* cells_most: several elements per thread */
     { "floats(scale=block)", { 33, 1, 30 } },    /* cells_most: rows that are no multiple of 16 B */
+    /* kmeans_label, kmeans_means: several tiles of tokens, centroids and channels */
+    { "kmeans(k=70) | asym(bits=2,axis=token)", { 1030, 1, 24 } },
+    { "kmeans(left=bf16) | asym(bits=2,axis=token)", { 70, 2, 160 } },
 };
 
 START_TEST(large_and_odd_shapes)
