@@ -92,20 +92,14 @@ CELLS int64_t trq_zero_at(const struct trq *g, int64_t t, int64_t at)
     return (t - g->unit) * (g->channels / g->group) + at / g->group;
 }
 
-/* Fits scale and zero point to the values e [group] of a group. */
-CELLS struct trq_fit trq_fit_bits(const struct trq *g, bool anchor, int bits, const float *e)
+/* Fits scale and zero point to a group with the smallest value `lo` and the largest value `hi`.
+ * bad: whether the group has a non-finite value; then lo and hi are not used. */
+CELLS struct trq_fit trq_fit_range(bool anchor, int bits, float lo, float hi, bool bad)
 {
     const float qm = (float)(anchor ? (1 << (bits - 1)) - 1 : (1 << bits) - 1);
-    float lo = e[0], hi = e[0], s, most;
+    float most = fabsf(lo) > fabsf(hi) ? fabsf(lo) : fabsf(hi), s;
     struct trq_fit f;
-    bool bad = false;
 
-    for (int i = 0; i < g->group; i++) {
-        bad = bad || (cells_bits(e[i]) & 0x7fffffffu) >= 0x7f800000u;
-        lo = e[i] < lo ? e[i] : lo;
-        hi = e[i] > hi ? e[i] : hi;
-    }
-    most = fabsf(lo) > fabsf(hi) ? fabsf(lo) : fabsf(hi);
     most = most < 1e-8f ? 1e-8f : most;
     f.z = 0;
     if (anchor) {
@@ -123,6 +117,20 @@ CELLS struct trq_fit trq_fit_bits(const struct trq *g, bool anchor, int bits, co
     f.z = bad ? 0 : f.z;
     f.inverse = cells_inverse(f.s);
     return f;
+}
+
+/* Fits scale and zero point to the values e [group] of a group. */
+CELLS struct trq_fit trq_fit_bits(const struct trq *g, bool anchor, int bits, const float *e)
+{
+    float lo = e[0], hi = e[0];
+    bool bad = false;
+
+    for (int i = 0; i < g->group; i++) {
+        bad = bad || (cells_bits(e[i]) & 0x7fffffffu) >= 0x7f800000u;
+        lo = e[i] < lo ? e[i] : lo;
+        hi = e[i] > hi ? e[i] : hi;
+    }
+    return trq_fit_range(anchor, bits, lo, hi, bad);
 }
 
 CELLS struct trq_fit trq_fit(const struct trq *g, bool anchor, const float *e)

@@ -1,47 +1,90 @@
-/* trq_cuda.cu - the stage `trq` (residuals between frames) on a CUDA device. A thread encodes one
- * group of channels at one position of every frame, in the order of frames. To decode one element,
- * a thread decodes the same position and channel of every frame from the block's first frame, the
- * anchor (trq.h), to the element's frame. Built with -fmad=false. */
+/* trq_cuda.cu - the stage `trq` (residuals between frames) on a CUDA device. Adjacent lanes encode
+ * one group of channels at one position of every frame, in the order of frames. To decode one
+ * element, a thread decodes the same position and channel of every frame from the block's first
+ * frame, the anchor (trq.h), to the element's frame. Built with -fmad=false. */
 #include "methods/codecs/trq/trq.h"
 
-enum { THREADS = 64 };
+#include "harness/device/vector.cuh"
 
+enum { THREADS = 64, PER_LANE = 8 };
+static_assert(TRQ_MAX_GROUP <= 32 * PER_LANE, "a group fits into a warp");
+using quad = kvr_vec<float, 4>;
+
+/* Fits scale and zero point to a group in `span` adjacent lanes, where span is a power of 2. */
+static __device__ __forceinline__ struct trq_fit fit_lanes(bool anchor, int bits, int span,
+                                                           const float (&e)[PER_LANE])
+{
+    float lo = e[0], hi = e[0];
+    int bad = 0;
+
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++) {
+        bad |= (__float_as_uint(e[i]) & 0x7fffffffu) >= 0x7f800000u;
+        lo = e[i] < lo ? e[i] : lo;
+        hi = e[i] > hi ? e[i] : hi;
+    }
+    for (int by = 1; by < span; by *= 2) {
+        const float low = __shfl_xor_sync(~0u, lo, by), high = __shfl_xor_sync(~0u, hi, by);
+
+        bad |= __shfl_xor_sync(~0u, bad, by);
+        lo = low < lo ? low : lo;
+        hi = high > hi ? high : hi;
+    }
+    return trq_fit_range(anchor, bits, lo, hi, bad != 0);
+}
+
+/* Encodes one group at one position of all frames. Each of `span` adjacent lanes holds PER_LANE
+ * adjacent channels. If the group has fewer, the last lanes repeat the group's last channels and
+ * store nothing. V: vector type of the loads. */
+template <class V>
 static __global__ void __launch_bounds__(THREADS)
-    trq_encode(struct trq g, kvr_global<const float> x, kvr_global<uint16_t> scale,
+    trq_encode(struct trq g, int span, kvr_global<const V> x, kvr_global<uint16_t> scale,
                kvr_global<uint8_t> zero, kvr_global<uint8_t> codes)
 {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, groups = g.channels / g.group;
-    const int64_t position = i / groups, at = i % groups * g.group;
-    float e[TRQ_MAX_GROUP], r[TRQ_MAX_GROUP];
+    enum { PER_LOAD = sizeof(V) / sizeof(float) };
+    const int lane = (int)threadIdx.x % span;
+    const int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / span;
+    const int64_t groups = g.channels / g.group, positions = g.unit < g.n_tok ? g.unit : g.n_tok;
+    const bool stores = i < positions * groups && lane < g.group / PER_LANE;
+    const int64_t group = i < positions * groups ? i : positions * groups - 1;
+    const int64_t position = group / groups, at = group % groups * g.group;
+    const int c = (lane < g.group / PER_LANE ? lane : g.group / PER_LANE - 1) * PER_LANE;
+    float e[PER_LANE], r[PER_LANE] = {};
 
-    if (position >= (g.unit < g.n_tok ? g.unit : g.n_tok))
-        return;
-    for (int c = 0; c < g.group; c++)
-        r[c] = 0;
-    for (int64_t t = position; t < g.n_tok; t += g.unit) {
-        const bool anchor = t < g.unit;
+    /* All lanes execute the same shuffles. A lane whose position the last frame lacks repeats the
+     * anchor and stores nothing. */
+    for (int64_t t0 = 0; t0 < g.n_tok; t0 += g.unit) {
+        const bool anchor = t0 == 0, there = stores && t0 + position < g.n_tok;
+        const int64_t t = t0 + position < g.n_tok ? t0 + position : position;
         const int bits = anchor ? g.anchor : g.bits;
-        const int64_t to = trq_codes_at(&g, t) + at * bits / 8;
 
-        for (int c = 0; c < g.group; c++)
-            e[c] = anchor ? (float)x[t * g.channels + at + c]
-                          : (float)x[t * g.channels + at + c] - r[c];
-        const struct trq_fit f = trq_fit(&g, anchor, e);
+#pragma unroll
+        for (int j = 0; j < PER_LANE; j += PER_LOAD) {
+            const V v = x[(t * g.channels + at + c + j) / PER_LOAD];
 
-        scale[t * groups + at / g.group] = (uint16_t)f.raw;
-        if (!anchor)
-            zero[trq_zero_at(&g, t, at)] = (uint8_t)f.z;
-        for (int c = 0; c < g.group; c += 8 / bits) {
-            unsigned byte = 0;
-
-            for (int j = 0; j < 8 / bits; j++) {
-                const unsigned q = trq_code(anchor, bits, &f, e[c + j]);
-
-                byte = byte << bits | q;
-                r[c + j] = trq_kept(trq_value(&g, anchor, &f, q, r[c + j]));
-            }
-            codes[to + c * bits / 8] = (uint8_t)byte;
+#pragma unroll
+            for (int k = 0; k < PER_LOAD; k++)
+                e[j + k] = anchor ? v.v[k] : v.v[k] - r[j + k];
         }
+        const struct trq_fit f = fit_lanes(anchor, bits, span, e);
+        unsigned long long all = 0;
+
+#pragma unroll
+        for (int j = 0; j < PER_LANE; j++) {
+            const unsigned q = trq_code(anchor, bits, &f, e[j]);
+
+            all = all << bits | q;
+            r[j] = trq_kept(trq_value(&g, anchor, &f, q, r[j]));
+        }
+        if (!there)
+            continue;
+        if (lane == 0)
+            scale[t * groups + at / g.group] = (uint16_t)f.raw;
+        if (lane == 0 && !anchor)
+            zero[trq_zero_at(&g, t, at)] = (uint8_t)f.z;
+        for (int b = 0; b < bits; b++) /* PER_LANE codes are `bits` bytes */
+            codes[trq_codes_at(&g, t) + (at + c) / 8 * bits + b] =
+                (uint8_t)(all >> 8 * (bits - 1 - b));
     }
 }
 
@@ -83,15 +126,28 @@ static uint8_t *zeros_of(const struct trq *g, const void *params)
     return (uint8_t *)params + g->n_tok * (g->channels / g->group) * 2;
 }
 
-void kvr_trq_encode_cuda(struct kvr_stream *s, const struct trq *g, const float *x, void *codes,
-                         void *params)
+template <class V>
+static void encode(struct kvr_stream *s, const struct trq *g, const void *x, void *codes,
+                   void *params)
 {
     const int64_t positions = g->unit < g->n_tok ? g->unit : g->n_tok;
     const int64_t n = positions * (g->channels / g->group);
+    int span = 1;
 
+    while (span * PER_LANE < g->group)
+        span *= 2;
     if (n)
-        KVR_LAUNCH(trq_encode, kvr_blocks(n, THREADS), THREADS, 0, s, *g, x, (uint16_t *)params,
-                   zeros_of(g, params), (uint8_t *)codes);
+        KVR_LAUNCH(trq_encode<V>, kvr_blocks(n * span, THREADS), THREADS, 0, s, *g, span,
+                   (const V *)x, (uint16_t *)params, zeros_of(g, params), (uint8_t *)codes);
+}
+
+void kvr_trq_encode_cuda(struct kvr_stream *s, const struct trq *g, const float *x, void *codes,
+                         void *params)
+{
+    if (kvr_aligned(x, sizeof(quad)))
+        encode<quad>(s, g, x, codes, params);
+    else
+        encode<kvr_vec<float, 1>>(s, g, x, codes, params);
 }
 
 void kvr_trq_decode_cuda(struct kvr_stream *s, const struct trq *g, const void *codes,
