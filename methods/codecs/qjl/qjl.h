@@ -34,9 +34,13 @@ CELLS uint32_t qjl_mixed(uint32_t word)
 
 CELLS int qjl_ones(uint32_t word)
 {
+#ifdef __cplusplus
+    return __popc(word);
+#else
     word -= word >> 1 & 0x55555555u;
     word = (word & 0x33333333u) + (word >> 2 & 0x33333333u);
     return (int)(((word + (word >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24);
+#endif
 }
 
 /* Four times S[i][c]. */
