@@ -47,32 +47,38 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
+/* A CTA encodes 8 tokens of a strip of THREADS channels. A token has `strips` strips. The bounds
+ * between levels are in shared memory, as the levels are for the decoder: constant memory, which
+ * holds kernel arguments, serves one address per cycle, but lanes read different levels. */
 static __global__ void __launch_bounds__(THREADS)
-    levels_encode(struct coded b, kvr_global<const float> x, kvr_global<const kvr_f16> scale,
-                  kvr_global<uint8_t> codes)
+    levels_encode(struct coded b, unsigned strips, kvr_global<const float> x,
+                  kvr_global<const kvr_f16> scale, kvr_global<uint8_t> codes)
 {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    const int64_t channels = b.planes.channels, t8 = i / channels, c = i % channels;
+    KVR_SHARED(float, bound, MAX_LEVELS);
+    const int64_t t8 = blockIdx.x / strips;
+    const unsigned c = blockIdx.x % strips * THREADS + threadIdx.x;
+    const unsigned channels = (unsigned)b.planes.channels, groups = channels / (unsigned)b.group;
+    const unsigned group = c / (unsigned)b.group;
     unsigned code[8];
 
-    if (8 * t8 >= b.planes.n_tok)
+    for (int i = (int)threadIdx.x; i + 1 < 1 << b.planes.bits; i += THREADS)
+        bound[i] = 0.5f * (b.level[i] + b.level[i + 1]);
+    __syncthreads();
+    if (c >= channels)
         return;
 #pragma unroll
     for (int r = 0; r < 8; r++) {
-        const int64_t t = 8 * t8 + r, at = t * channels + c;
+        const int64_t t = 8 * t8 + r;
 
         code[r] = 0;
         if (t >= b.planes.n_tok)
             continue;
-        const float s = kvr_float_of(scale[at / b.group]);
-        const float v = rounded(x[at] / (s == 0 ? 1.0f : s), b.bf16);
+        const float s = kvr_float_of(scale[t * groups + group]);
+        const float v = rounded(x[t * channels + c] / (s == 0 ? 1.0f : s), b.bf16);
 
-        for (int half = 1 << (b.planes.bits - 1); half; half /= 2) {
-            const unsigned below = code[r] + (unsigned)half - 1u;
-
-            if (v > 0.5f * (b.level[below] + b.level[below + 1]))
-                code[r] += (unsigned)half;
-        }
+        for (unsigned half = 1u << (b.planes.bits - 1); half; half /= 2)
+            if (v > (float)bound[code[r] + half - 1])
+                code[r] += half;
     }
     kvr_store8<uint8_t>(b.planes, t8, c, code, codes);
 }
@@ -84,25 +90,32 @@ struct part {
     int mode;
 };
 
+/* A CTA decodes 8 tokens of a strip of THREADS channels. The range has `strips` strips. */
 static __global__ void __launch_bounds__(THREADS)
-    levels_decode(struct coded b, struct part d, kvr_global<const uint8_t> codes,
+    levels_decode(struct coded b, struct part d, unsigned strips, kvr_global<const uint8_t> codes,
                   kvr_global<const kvr_f16> scale, kvr_global<float> out)
 {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    const int64_t t8 = d.t0 / 8 + i / d.width, c = i % d.width;
+    KVR_SHARED(float, level, MAX_LEVELS);
+    const int64_t t8 = d.t0 / 8 + blockIdx.x / strips;
+    const unsigned c = blockIdx.x % strips * THREADS + threadIdx.x, at = (unsigned)d.first + c;
+    const unsigned groups = (unsigned)b.planes.channels / (unsigned)b.group;
+    const unsigned group = at / (unsigned)b.group;
     unsigned code[8];
 
-    if (8 * t8 >= d.t0 + d.n)
+    for (int i = (int)threadIdx.x; i < 1 << b.planes.bits; i += THREADS)
+        level[i] = b.level[i];
+    __syncthreads();
+    if (c >= d.width)
         return;
-    kvr_load8<uint8_t>(b.planes, t8, d.first + c, codes, code);
+    kvr_load8<uint8_t>(b.planes, t8, at, codes, code);
 #pragma unroll
     for (int r = 0; r < 8; r++) {
         const int64_t t = 8 * t8 + r, to = (t - d.t0) * d.width + c;
 
         if (t < d.t0 || t >= d.t0 + d.n)
             continue;
-        const float s = kvr_float_of(scale[(t * b.planes.channels + d.first + c) / b.group]);
-        const float v = rounded(b.level[code[r] & 255u] * s, b.bf16);
+        const float s = kvr_float_of(scale[t * groups + group]);
+        const float v = rounded((float)level[code[r] & 255u] * s, b.bf16);
 
         out[to] = d.mode == KVR_DECODE_SET   ? v
                   : d.mode == KVR_DECODE_ADD ? out[to] + v
@@ -132,12 +145,14 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     struct kvr_layout l;
     const struct coded b = coded_of(job, &l);
 
+    const unsigned strips = kvr_blocks(b.planes.channels, THREADS);
+
     if (!l.n_groups)
         return KVR_OK;
     KVR_LAUNCH(levels_scales, kvr_blocks(l.n_groups, WARPS), THREADS, 0, s, l.n_groups, l.group,
                b.top, x, (kvr_f16 *)out->meta.p);
-    KVR_LAUNCH(levels_encode, kvr_blocks((l.n_tok + 7) / 8 * b.planes.channels, THREADS), THREADS,
-               0, s, b, x, (const kvr_f16 *)out->meta.p, (uint8_t *)out->codes.p);
+    KVR_LAUNCH(levels_encode, kvr_blocks(l.n_tok, 8) * strips, THREADS, 0, s, b, strips, x,
+               (const kvr_f16 *)out->meta.p, (uint8_t *)out->codes.p);
     return KVR_OK;
 }
 
@@ -146,14 +161,14 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 {
     const int64_t d = job->shape.head_dim, width = nh * d;
     const int64_t runs = (t0 + n + 7) / 8 - t0 / 8;
+    const unsigned strips = kvr_blocks(width, THREADS);
     const struct part part = { t0, n, h0 * d, width, mode };
     struct kvr_layout l;
     const struct coded b = coded_of(job, &l);
 
     if (n && width)
-        KVR_LAUNCH(levels_decode, kvr_blocks(runs * width, THREADS), THREADS, 0,
-                   kvr_dev_stream(job->dev), b, part, (const uint8_t *)in->codes.p,
-                   (const kvr_f16 *)in->meta.p, out);
+        KVR_LAUNCH(levels_decode, (unsigned)runs * strips, THREADS, 0, kvr_dev_stream(job->dev), b,
+                   part, strips, (const uint8_t *)in->codes.p, (const kvr_f16 *)in->meta.p, out);
 }
 
 extern "C" const struct kvr_stage_ops kvr_levels_cuda = { NULL, encode, decode, NULL, NULL };
