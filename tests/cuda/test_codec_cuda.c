@@ -338,6 +338,14 @@ static const struct {
     /* kmeans_label, kmeans_means: several tiles of tokens, centroids and channels */
     { "kmeans(k=70) | asym(bits=2,axis=token)", { 1030, 1, 24 } },
     { "kmeans(left=bf16) | asym(bits=2,axis=token)", { 70, 2, 160 } },
+    /* heads with more channels than a CTA or a warp processes at a time */
+    { "trq(group=256,unit=7)", { 19, 2, 256 } },
+    { "trq(bits=4,group=24,unit=9)", { 41, 1, 48 } },
+    { "qjl", { 19, 2, 256 } },
+    { "qjl", { 19, 1, 144 } },
+    { "vidkv", { 19, 2, 256 } },
+    { "packkv", { 139, 1, 256 } },
+    { "demean | sym(bits=8)", { 19, 2, 256 } },
 };
 
 START_TEST(large_and_odd_shapes)
