@@ -12,7 +12,9 @@
 #include "harness/cache/query_norm.cuh"
 #include "harness/device/kernel.cuh"
 #include "harness/device/mma.cuh"
+#include "harness/device/vector.cuh"
 
+using quad = kvr_vec<float, 4>;
 enum { WARPS = 4, ROWS = 4, QUERIES = WARPS * ROWS, TILE = 32, THREADS = WARPS * 32 };
 
 static __global__ void __launch_bounds__(THREADS)
@@ -368,41 +370,102 @@ static __global__ void __launch_bounds__(THREADS)
         put_out(io, i, acc[i] * (1.0f / sum[i / d]));
 }
 
+/* A CTA of attend_columns has KEYS keys, one per thread, and PASS queries at a time. */
+enum { KEYS = 64, PASS = 8 };
+
+/* Returns the bytes of shared memory that a CTA of attend_columns needs: PASS queries and KEYS keys
+ * of d channels. */
+static size_t columns_bytes(int d)
+{
+    return (size_t)(PASS * d + KEYS * (d + 1)) * sizeof(float);
+}
+
+/* Computes the scores `p` of one key for PASS queries. Element [channel][query] of `queries` is
+ * scaled; `s2` has the key's squared quantization scales. */
+static __device__ __forceinline__ void column_scores(const struct terms &terms, int d,
+                                                     kvr_shared<float> queries,
+                                                     kvr_shared<float> key,
+                                                     kvr_global<const float> s2, float (&p)[PASS])
+{
+    float c[PASS] = {};
+
+#pragma unroll
+    for (int r = 0; r < PASS; r++)
+        p[r] = terms.log_m;
+    for (int e = 0; e < d; e++) {
+        const float v = key[e];
+        const quad x[2] = { kvr_as<quad>(queries + e * PASS)[0],
+                            kvr_as<quad>(queries + (e * PASS + 4))[0] };
+
+#pragma unroll
+        for (int r = 0; r < PASS; r++)
+            p[r] = fmaf(x[r / 4].v[r % 4], v, p[r]);
+        if (terms.by_scales == KVR_BY_SCALES_NO)
+            continue;
+        const float scale2 = s2[e];
+
+#pragma unroll
+        for (int r = 0; r < PASS; r++) {
+            const float y = x[r / 4].v[r % 4];
+
+            if (terms.by_scales == KVR_BY_SCALES_TAYLOR)
+                c[r] = fmaf(y * y, scale2, c[r]);
+            else
+                c[r] += log_sinhc(0.5f * sqrtf(y * y * scale2));
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < PASS; r++)
+        p[r] -= terms.by_scales == KVR_BY_SCALES_TAYLOR ? c[r] / 24.0f : c[r];
+}
+
 /* Each thread computes the column sum and the column maximum of P for one key of one head. */
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(KEYS)
     attend_columns(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
                    kvr_global<const float> k, kvr_global<const float> row_bias,
                    kvr_global<const float> s2, kvr_global<const float> mx,
                    kvr_global<const float> sum, kvr_global<float> out)
 {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    const int64_t h = i / terms.n, t = i % terms.n, at = t * a.n_heads + h;
+    KVR_SHARED_DYNAMIC(float, queries);
+    const int d = a.head_dim, me = (int)threadIdx.x, warp = me / 32, lane = me % 32;
+    const kvr_shared<float> tile = queries + PASS * d;
+    const int64_t h = blockIdx.x % (unsigned)a.n_heads;
+    const int64_t t0 = (int64_t)(blockIdx.x / (unsigned)a.n_heads) * KEYS;
+    const int64_t at = (t0 + me) * a.n_heads + h;
+    const int n = terms.n - t0 < KEYS ? (int)(terms.n - t0) : KEYS;
     float total = 0, top = 0;
 
-    if (h >= a.n_heads)
-        return;
-    for (int64_t r = 0; r < a.n_query; r++) {
-        const int64_t row = r * a.n_heads + h;
-        float p = terms.log_m, c = 0;
+    for (int r = warp; r < n; r += KEYS / 32)
+        for (int c = lane; c < d; c += 32)
+            tile[r * (d + 1) + c] = (float)k[((t0 + r) * a.n_heads + h) * d + c];
+    for (int64_t r0 = 0; r0 < a.n_query; r0 += PASS) {
+        const int rows = a.n_query - r0 < PASS ? (int)(a.n_query - r0) : PASS;
+        float p[PASS];
 
-        for (int e = 0; e < a.head_dim; e++) {
-            const float x = q[row * a.head_dim + e] * terms.scale;
+        __syncthreads();
+        for (int r = warp; r < PASS; r += KEYS / 32)
+            for (int c = lane; c < d; c += 32)
+                queries[c * PASS + r] =
+                    r < rows ? q[((r0 + r) * a.n_heads + h) * d + c] * terms.scale : 0.0f;
+        __syncthreads();
+        if (me >= n)
+            continue;
+        column_scores(terms, d, queries, tile + me * (d + 1), s2 + at * d, p);
+#pragma unroll
+        for (int r = 0; r < PASS; r++)
+            if (r < rows) {
+                const int64_t row = (r0 + r) * a.n_heads + h;
+                const float score = terms.by_row ? p[r] - row_bias[row] : p[r];
+                const float weight = expf(score - mx[row]) / sum[row];
 
-            p = fmaf(x, k[at * a.head_dim + e], p);
-            if (terms.by_scales == KVR_BY_SCALES_TAYLOR)
-                c = fmaf(x * x, s2[at * a.head_dim + e], c);
-            else if (terms.by_scales == KVR_BY_SCALES_EXACT)
-                c += log_sinhc(0.5f * sqrtf(x * x * s2[at * a.head_dim + e]));
-        }
-        p -= terms.by_scales == KVR_BY_SCALES_TAYLOR ? c / 24.0f : c;
-        if (terms.by_row)
-            p -= row_bias[row];
-        p = expf(p - mx[row]) / sum[row];
-        total += p;
-        top = p > top ? p : top;
+                total += weight;
+                top = weight > top ? weight : top;
+            }
     }
-    out[2 * at] = total;
-    out[2 * at + 1] = top;
+    if (me < n) {
+        out[2 * at] = total;
+        out[2 * at + 1] = top;
+    }
 }
 
 static int64_t rows_of(const struct kvr_attend_shape *a)
@@ -450,8 +513,9 @@ void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape
                              (int)p->by_scales };
 
     if (p->n)
-        KVR_LAUNCH(attend_columns, kvr_blocks(p->n * a->n_heads, THREADS), THREADS, 0, s, *a, t, q,
-                   p->k, p->row_bias, p->s2, st->mx, st->sum, out);
+        KVR_LAUNCH(attend_columns, kvr_blocks(p->n, KEYS) * (unsigned)a->n_heads, KEYS,
+                   columns_bytes(a->head_dim), s, *a, t, q, p->k, p->row_bias, p->s2, st->mx,
+                   st->sum, out);
 }
 
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
