@@ -1,8 +1,8 @@
 /* attend_bytes.cu - see attend_bytes.h.
  *
  * This kernel computes INT8 attention with the producer/consumer structure of attend_wgmma.cu. A
- * CTA computes attention for QUERIES queries of one head. One thread of the producer warp group
- * loads tiles by TMA. Each of the two consumer warp groups computes ROWS query rows. A consumer
+ * CTA computes attention for QUERIES queries of one head. One thread of the producer warpgroup
+ * loads tiles by TMA. Each of the two consumer warpgroups computes ROWS query rows. A consumer
  * group issues the GEMM S = Q K^T of tile j together with the GEMM P V of tile j - 1. The two
  * consumer groups ping-pong, so that the softmax of one group overlaps with the GEMMs of the other
  * group. The last, partial wave of CTAs is split along KV (attend_split.h).
@@ -36,7 +36,7 @@ enum {
     D = KVR_BYTE_D,
     KEYS = KVR_BYTE_TILE,
     CONSUMERS = 2,
-    THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
+    THREADS = (1 + CONSUMERS) * KVR_WARPGROUP,
     ROWS = 64,
     QUERIES = PART_QUERIES,
     STAGES = 4,
@@ -104,17 +104,16 @@ static __device__ __forceinline__ void produce(const struct byte_list &l, const 
         const kvr_shared<uint8_t> at = shared + stage * TILE_BYTES;
 
         kvr_barrier_wait(b.empty_k + stage, freed);
-        kvr_barrier_expect(b.full_k + stage, TILE_BYTES + KEY_STEPS);
-        kvr_tile_begin(kvr_as<kvr_bf16>(at + AT_KEYS), l.keys, 0, p.h, tile * KEYS,
-                       b.full_k + stage);
-        kvr_tile_begin(kvr_as<kvr_bf16>(shared + (AT_KEY_STEPS + stage * KEY_STEPS)), l.key_steps,
-                       0, p.h, tile * KVR_BYTE_KEY_STEPS, b.full_k + stage);
+        kvr_barrier_arrive_expect_tx(b.full_k + stage, TILE_BYTES + KEY_STEPS);
+        kvr_tma_load(kvr_as<kvr_bf16>(at + AT_KEYS), l.keys, 0, p.h, tile * KEYS, b.full_k + stage);
+        kvr_tma_load(kvr_as<kvr_bf16>(shared + (AT_KEY_STEPS + stage * KEY_STEPS)), l.key_steps, 0,
+                     p.h, tile * KVR_BYTE_KEY_STEPS, b.full_k + stage);
         kvr_barrier_wait(b.empty_v + stage, freed);
-        kvr_barrier_expect(b.full_v + stage, TILE_BYTES + VALUE_STEPS);
-        kvr_tile_begin(kvr_as<kvr_bf16>(at + AT_VALUES), l.values, 0, p.h, tile * D,
-                       b.full_v + stage);
-        kvr_tile_begin(kvr_as<kvr_bf16>(shared + (AT_VALUE_STEPS + stage * VALUE_STEPS)),
-                       l.value_steps, 0, p.h, tile * KVR_BYTE_VALUE_STEPS, b.full_v + stage);
+        kvr_barrier_arrive_expect_tx(b.full_v + stage, TILE_BYTES + VALUE_STEPS);
+        kvr_tma_load(kvr_as<kvr_bf16>(at + AT_VALUES), l.values, 0, p.h, tile * D,
+                     b.full_v + stage);
+        kvr_tma_load(kvr_as<kvr_bf16>(shared + (AT_VALUE_STEPS + stage * VALUE_STEPS)),
+                     l.value_steps, 0, p.h, tile * KVR_BYTE_VALUE_STEPS, b.full_v + stage);
     }
 }
 
@@ -127,7 +126,7 @@ static __device__ __forceinline__ void code_queries(const struct kvr_attend_shap
                                                     kvr_global<const float> mu,
                                                     kvr_shared<uint8_t> to, kvr_shared<float> steps)
 {
-    const int self = (int)threadIdx.x % KVR_WARP_GROUP, r = self / 2, c = self % 2 * (D / 2);
+    const int self = (int)threadIdx.x % KVR_WARPGROUP, r = self / 2, c = self % 2 * (D / 2);
     const bool there = query + r < a.n_query;
     const kvr_global<const float> from =
         q + ((there ? (query + r) * (int64_t)a.n_heads + h : 0) * D + c);
@@ -197,22 +196,22 @@ static __device__ __forceinline__ int bits(float x)
     return (int)__float_as_uint(x);
 }
 
-static __device__ __forceinline__ void issue_scores(kvr_whole_sums &s, kvr_operand ones,
-                                                    kvr_operand q, kvr_operand keys)
+static __device__ __forceinline__ void issue_scores(kvr_sums_s32 &s, kvr_matrix_desc ones,
+                                                    kvr_matrix_desc q, kvr_matrix_desc keys)
 {
-    kvr_wgmma_bytes(s, ones, ones, false);
+    kvr_wgmma_u8(s, ones, ones, false);
 #pragma unroll
     for (int d = 0; d < D; d += 32)
-        kvr_wgmma_signed(s, kvr_operand_from(q, d), kvr_operand_from(keys, d), true);
+        kvr_wgmma_s8(s, kvr_matrix_desc_advance(q, d), kvr_matrix_desc_advance(keys, d), true);
     kvr_wgmma_commit();
 }
 
-static __device__ __forceinline__ void issue_values(kvr_whole_sums &o, byte_weights &weights,
-                                                    kvr_operand values)
+static __device__ __forceinline__ void issue_values(kvr_sums_s32 &o, byte_weights &weights,
+                                                    kvr_matrix_desc values)
 {
 #pragma unroll
     for (int k = 0; k < KEYS; k += 32)
-        kvr_wgmma_bytes(o, weights, k / 8, kvr_operand_from(values, k), k > 0);
+        kvr_wgmma_u8(o, weights, k / 8, kvr_matrix_desc_advance(values, k), k > 0);
     kvr_wgmma_commit();
 }
 
@@ -239,9 +238,9 @@ struct byte_row {
 /* Converts the accumulators of S in place to the numbers x that the comment on struct byte_row
  * defines. The function also updates the running row maximum. The function sets *odd to NaN if a
  * key of the tile contains a NaN or an infinity, and to 0 otherwise. */
-static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
-                                                    kvr_shared<const float> steps, int lane,
-                                                    float log_m, kvr_shared<const float> of_queries,
+static __device__ __forceinline__ void scale_scores(kvr_sums_s32 &s, kvr_shared<const float> steps,
+                                                    int lane, float log_m,
+                                                    kvr_shared<const float> of_queries,
                                                     struct byte_state &state, struct byte_row *row,
                                                     float *odd, kvr_shared<uint64_t> empty)
 {
@@ -313,7 +312,7 @@ static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 
 /* Dequantizes the thread's P V accumulators of the 8-column block i, which are columns 2 (lane % 4)
  * and 2 (lane % 4) + 1 of the block. Adds the results to O. */
-static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
+static __device__ __forceinline__ void accumulate_values(kvr_sums_s32 &o,
                                                          kvr_shared<const float> steps, int lane,
                                                          const struct byte_weight_scale &of, int i,
                                                          struct byte_state &state)
@@ -335,8 +334,8 @@ static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
  * exp2. */
 template <bool ADDS>
 static __device__ __forceinline__ void
-quantize_weights(kvr_whole_sums &s, const struct byte_row *row, byte_weights &out, unsigned *sum,
-                 kvr_whole_sums &o, kvr_shared<const float> steps, int lane,
+quantize_weights(kvr_sums_s32 &s, const struct byte_row *row, byte_weights &out, unsigned *sum,
+                 kvr_sums_s32 &o, kvr_shared<const float> steps, int lane,
                  const struct byte_weight_scale &of, struct byte_state &state)
 {
 #pragma unroll
@@ -465,17 +464,17 @@ static __device__ __forceinline__ struct byte_position position_of(const struct 
 /* Shared-memory operands of a consumer group: the 0xff bytes of the MMA that adds KVR_BYTE_BIAS,
  * the group's queries, and the codes and scales of K and V in pipeline stage 0. */
 struct byte_operands {
-    kvr_operand ones, queries, keys, values;
+    kvr_matrix_desc ones, queries, keys, values;
     kvr_shared<const float> key_steps, value_steps;
 };
 
 static __device__ __forceinline__ struct byte_operands operands_of(kvr_shared<uint8_t> shared,
                                                                    kvr_shared<uint8_t> queries)
 {
-    return { kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_ONES), 0, 0),
-             kvr_operand_at(kvr_as<const kvr_bf16>(queries), 0, OCTET),
-             kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_KEYS), 0, OCTET),
-             kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_VALUES), 0, OCTET),
+    return { kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared + AT_ONES), 0, 0),
+             kvr_matrix_desc_at(kvr_as<const kvr_bf16>(queries), 0, OCTET),
+             kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared + AT_KEYS), 0, OCTET),
+             kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared + AT_VALUES), 0, OCTET),
              kvr_as<float>(shared + AT_KEY_STEPS),
              kvr_as<float>(shared + AT_VALUE_STEPS) };
 }
@@ -483,28 +482,28 @@ static __device__ __forceinline__ struct byte_operands operands_of(kvr_shared<ui
 /* Drains the pipeline: computes P V of the last tile. No softmax overlaps with this GEMM. */
 static __device__ __forceinline__ void
 finish_values(const struct byte_operands &in, const struct byte_barriers &b, int last, int lane,
-              byte_weights &weights, kvr_whole_sums &o, const struct byte_weight_scale &of,
+              byte_weights &weights, kvr_sums_s32 &o, const struct byte_weight_scale &of,
               struct byte_state &state)
 {
     const int stage = last % STAGES;
 
     kvr_barrier_wait(b.full_v + stage, (unsigned)(last / STAGES) % 2);
     kvr_wgmma_fence(o, weights);
-    issue_values(o, weights, kvr_operand_from(in.values, stage * TILE_BYTES));
+    issue_values(o, weights, kvr_matrix_desc_advance(in.values, stage * TILE_BYTES));
     kvr_wgmma_wait<0>(o, weights);
 #pragma unroll
     for (int i = 0; i < D / 8; i++)
         accumulate_values(o, in.value_steps + stage * (VALUE_STEPS / 4), lane, of, i, state);
 }
 
-/* Main loop of a consumer warp group. The index `group` of the consumer group is 0 or 1. */
+/* Main loop of a consumer warpgroup. The index `group` of the consumer group is 0 or 1. */
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struct part &p,
         int group, kvr_shared<uint8_t> shared, const struct kvr_attend_io &io,
         kvr_global<const float> mu, const struct rows_at &rows)
 {
     const struct byte_barriers b = barriers_at(shared);
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % KVR_WARP_GROUP / 32;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % KVR_WARPGROUP / 32;
     const int first = group * ROWS + 16 * warp;
     const kvr_shared<uint8_t> mine = shared + (AT_QUERIES + group * (ROWS * 128));
     const kvr_shared<float> of_queries =
@@ -514,7 +513,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     struct byte_state state;
     struct byte_weight_scale of = {};
     struct byte_row row[2];
-    kvr_whole_sums s, o;
+    kvr_sums_s32 s, o;
     unsigned sum[2];
     float odd;
     struct byte_position at = position_of(l, p.first);
@@ -522,11 +521,11 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     code_queries(a, l.scale, p.query + group * ROWS, p.h, kvr_global<const float>(io.q), mu, mine,
                  of_queries);
     load_state(rows, p.slot >= 0 || io.begins, first, lane, state);
-    kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
+    kvr_named_sync(GROUP_SYNC + group, KVR_WARPGROUP);
     const kvr_shared<const float> mine_of = of_queries + 2 * (16 * warp + lane / 4);
 
     if (group == CONSUMERS - 1) /* this arrival lets consumer group 0 issue its GEMMs first */
-        kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
+        kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARPGROUP);
     kvr_barrier_wait(b.full_k, 0);
     kvr_wgmma_fence(s);
     issue_scores(s, in.ones, in.queries, in.keys);
@@ -543,14 +542,14 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
             at.left = l.n_tiles[++at.span];
         kvr_barrier_wait(b.full_k + stage, (unsigned)(tile / STAGES) % 2);
         kvr_barrier_wait(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
-        kvr_named_sync(PING_PONG + group, CONSUMERS * KVR_WARP_GROUP);
+        kvr_named_sync(PING_PONG + group, CONSUMERS * KVR_WARPGROUP);
         kvr_wgmma_fence(s, o, weights);
-        issue_scores(s, in.ones, in.queries, kvr_operand_from(in.keys, stage * TILE_BYTES));
-        issue_values(o, weights, kvr_operand_from(in.values, before * TILE_BYTES));
+        issue_scores(s, in.ones, in.queries, kvr_matrix_desc_advance(in.keys, stage * TILE_BYTES));
+        issue_values(o, weights, kvr_matrix_desc_advance(in.values, before * TILE_BYTES));
         /* Group 0 does not wait on its PING_PONG barrier after its last tile. Group 1 therefore
          * does not arrive on that barrier after its own last tile. */
         if (tile + 1 < p.n || !group)
-            kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
+            kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARPGROUP);
         kvr_wgmma_wait<0>(s, o, weights);
         scale_scores(s, in.key_steps + stage * (KEY_STEPS / 4), lane, l.log_m[at.span], mine_of,
                      state, row, &odd, b.empty_k + stage);
@@ -573,8 +572,8 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* The shuffle tells the compiler that the warp group's index is uniform across the warp. */
-    const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
+    /* The shuffle tells the compiler that the warpgroup's index is uniform across the warp. */
+    const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARPGROUP, 0);
     const struct part p = part_of(a, l.cut);
 
     if (!threadIdx.x) {
@@ -583,8 +582,8 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
         for (int i = 0; i < STAGES; i++) {
             kvr_barrier_init(b.full_k + i, 1);
             kvr_barrier_init(b.full_v + i, 1);
-            kvr_barrier_init(b.empty_k + i, CONSUMERS * KVR_WARP_GROUP / 32);
-            kvr_barrier_init(b.empty_v + i, CONSUMERS * KVR_WARP_GROUP / 32);
+            kvr_barrier_init(b.empty_k + i, CONSUMERS * KVR_WARPGROUP / 32);
+            kvr_barrier_init(b.empty_v + i, CONSUMERS * KVR_WARPGROUP / 32);
         }
     }
     if (threadIdx.x < OCTET / 16)

@@ -100,7 +100,7 @@ attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
     const kvr_shared<kvr_bf16> there = both + (odd ^ 1) * 2 * SIZE;
     const kvr_shared<const kvr_bf16> queries = kvr_as<const kvr_bf16>(shared);
 
-    kvr_copy_wait<0>();
+    kvr_cp_async_wait<0>();
     /* waits until all threads' copies of this tile have arrived and all threads have read the
      * previous tile */
     __syncthreads();
@@ -109,7 +109,7 @@ attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
 
     if (tile + TILE < stop) {
         fetch_rows<W>(l.k[at], l.v[at], bounds, tile + TILE, there);
-        kvr_copy_commit();
+        kvr_cp_async_commit();
     }
     if (where[QUERY] + self / 32 * ROWS < a.n_query)
         attend_keys<W, TILE, false>(l.scale, TAYLOR_NO, bounds, self, tile, queries, queries, here,
@@ -159,7 +159,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 
         fetch_rows<W>(l.k[span], l.v[span], begins, tile,
                       tiles + (unsigned)tile / TILE % 2 * 2 * SIZE);
-        kvr_copy_commit();
+        kvr_cp_async_commit();
 #pragma unroll 1
         do {
             attend_rows_tile<W>(a, l, shared, where, tile, stop, rows, o);
@@ -249,7 +249,7 @@ static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
         fetch_grids<of::W, of::how_k>(j.of[K], bounds, tile, here + j.at_stage[K]);
         fetch_grids<of::W, of::how_v>(j.of[V], bounds, tile, here + j.at_stage[V]);
     }
-    kvr_copy_commit();
+    kvr_cp_async_commit();
 }
 
 /* Waits for the codes of a tile, then dequantizes K and V. If the scores need the Taylor correction
@@ -267,7 +267,7 @@ decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile
     const kvr_shared<uint8_t> here = to.here;
     const kvr_shared<uint8_t> stage_k = here + j.at_stage[K], stage_v = here + j.at_stage[V];
 
-    kvr_copy_wait<0>();
+    kvr_cp_async_wait<0>();
     /* waits until all codes have arrived and all threads have read the previous tile */
     __syncthreads();
     if constexpr (of::alike) {
@@ -592,7 +592,7 @@ template <int FORM> static void launch_coded(const struct call &c, const struct 
 {
     if (c.at_once)
         *c.at_once =
-            KVR_AT_ONCE(attend_mma_coded<FORM>, MMA_THREADS, j.n_shared, STATIC_SHARED, c.s);
+            KVR_CTAS_PER_SM(attend_mma_coded<FORM>, MMA_THREADS, j.n_shared, STATIC_SHARED, c.s);
     else
         KVR_LAUNCH(attend_mma_coded<FORM>, c.blocks, MMA_THREADS, j.n_shared, c.s, c.a, j, c.io,
                    c.row_bias);
@@ -646,7 +646,8 @@ static void launch_rows(const struct call &c, const struct span_job &j, struct r
     const unsigned blocks = (unsigned)(split.n_whole + split.n_cut * split.parts);
 
     if (c.at_once) {
-        *c.at_once = KVR_AT_ONCE(attend_mma_rows<W>, MMA_THREADS, j.n_shared, STATIC_SHARED, c.s);
+        *c.at_once =
+            KVR_CTAS_PER_SM(attend_mma_rows<W>, MMA_THREADS, j.n_shared, STATIC_SHARED, c.s);
         return;
     }
     l.scale = j.scale;

@@ -186,12 +186,12 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
 
 #pragma unroll
         for (int m = 0; m < BLOCKS; m++)
-            kvr_matrices(a[m], a_row + m * 16 * (W + 8) + d);
+            kvr_ldmatrix(a[m], a_row + m * 16 * (W + 8) + d);
 #pragma unroll
         for (int n = 0; n < N / 16; n++) {
             unsigned b[4];
 
-            kvr_matrices(b, b_row + n * 16 * (W + 8) + d);
+            kvr_ldmatrix(b, b_row + n * 16 * (W + 8) + d);
 #pragma unroll
             for (int m = 0; m < BLOCKS; m++) {
                 kvr_mma(s[m][2 * n], a[m], b);
@@ -223,7 +223,7 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
 
 #pragma unroll
         for (int m = 0; m < BLOCKS; m++) {
-            kvr_matrices(q2[m], a_row + m * 16 * stride + d);
+            kvr_ldmatrix(q2[m], a_row + m * 16 * stride + d);
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 q2[m][i] = sums ? q2[m][i] : kvr_bf16_square(q2[m][i]);
@@ -355,7 +355,7 @@ static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4]
         for (int d = 0; d < W / 16; d++) {
             unsigned b[4];
 
-            kvr_matrices_transposed(b, row + t * 16 * (W + 8) + d * 16);
+            kvr_ldmatrix_transposed(b, row + t * 16 * (W + 8) + d * 16);
 #pragma unroll
             for (int m = 0; m < BLOCKS; m++) {
                 kvr_mma(out[m][2 * d], p[m], b);

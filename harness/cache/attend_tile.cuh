@@ -107,7 +107,7 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
         if (c < p.head_dim)
 #pragma unroll 1
             for (int i = r; i < 8 * g.bits; i += STEP, from = from + STEP * channels) {
-                kvr_copy_begin(kvr_as<uint4>(to), kvr_as<const uint4>(from), true);
+                kvr_cp_async(kvr_as<uint4>(to), kvr_as<const uint4>(from), true);
                 to = to + STEP * W;
             }
         return 8 * g.bits * W;
@@ -123,10 +123,10 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
             const bool there = first + r < rows;
 
             if (c < p.head_dim)
-                kvr_copy_begin(kvr_as<uint4>(stage + at + r * W + c),
-                               kvr_as<const uint4>(from + p.h * p.head_dim + c +
-                                                   (there ? (int64_t)(first + r) * channels : 0)),
-                               there);
+                kvr_cp_async(kvr_as<uint4>(stage + at + r * W + c),
+                             kvr_as<const uint4>(from + p.h * p.head_dim + c +
+                                                 (there ? (int64_t)(first + r) * channels : 0)),
+                             there);
         }
         from = from + (int64_t)rows * channels;
         at += 8 * f * W;
@@ -141,10 +141,10 @@ static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, in
 {
     const kvr_global<const kvr_f16> from = kvr_global<const kvr_f16>(g.scales) + at;
 
-    kvr_copy_begin(kvr_as<uint4>(out), kvr_as<const uint4>(from), there);
+    kvr_cp_async(kvr_as<uint4>(out), kvr_as<const uint4>(from), there);
     if (g.asym)
-        kvr_copy_begin(kvr_as<uint4>(out + g.n_scales), kvr_as<const uint4>(from + g.n_groups),
-                       there);
+        kvr_cp_async(kvr_as<uint4>(out + g.n_scales), kvr_as<const uint4>(from + g.n_groups),
+                     there);
 }
 
 /* Copies the scales of token groups, which have 8 or more tokens, into the stage. The stage has one
@@ -229,10 +229,10 @@ static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_b
 
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            kvr_copy_begin(kvr_as<uint4>(to + i * STEP * (W + 8)),
-                           kvr_as<const uint4>(from_k + (int64_t)pitch * (i * STEP)), true);
-            kvr_copy_begin(kvr_as<uint4>(to + SIZE + i * STEP * (W + 8)),
-                           kvr_as<const uint4>(from_v + (int64_t)pitch * (i * STEP)), true);
+            kvr_cp_async(kvr_as<uint4>(to + i * STEP * (W + 8)),
+                         kvr_as<const uint4>(from_k + (int64_t)pitch * (i * STEP)), true);
+            kvr_cp_async(kvr_as<uint4>(to + SIZE + i * STEP * (W + 8)),
+                         kvr_as<const uint4>(from_v + (int64_t)pitch * (i * STEP)), true);
         }
         return;
     }
@@ -241,10 +241,9 @@ static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_b
         const bool there = t + i * STEP >= p.t0 && t + i * STEP < p.end;
         const int64_t at = (int64_t)(there ? t + i * STEP : p.t0) * pitch + p.h * p.head_dim + c;
 
-        kvr_copy_begin(kvr_as<uint4>(to + i * STEP * (W + 8)), kvr_as<const uint4>(of_k + at),
-                       there);
-        kvr_copy_begin(kvr_as<uint4>(to + SIZE + i * STEP * (W + 8)),
-                       kvr_as<const uint4>(of_v + at), there);
+        kvr_cp_async(kvr_as<uint4>(to + i * STEP * (W + 8)), kvr_as<const uint4>(of_k + at), there);
+        kvr_cp_async(kvr_as<uint4>(to + SIZE + i * STEP * (W + 8)), kvr_as<const uint4>(of_v + at),
+                     there);
     }
 }
 

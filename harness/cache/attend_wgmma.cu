@@ -1,7 +1,7 @@
 /* attend_wgmma.cu - see attend_wgmma.h.
  *
- * A CTA computes attention for QUERIES = 128 queries of one head. A CTA has one producer warp group
- * and two consumer warp groups. Each consumer group computes ROWS = 64 query rows. Tiles of KEYS
+ * A CTA computes attention for QUERIES = 128 queries of one head. A CTA has one producer warpgroup
+ * and two consumer warpgroups. Each consumer group computes ROWS = 64 query rows. Tiles of KEYS
  * tokens pass through a shared-memory pipeline with two stages for K and two stages for V. The
  * mbarrier `full` of a stage signals that the stage's tile has arrived. The stage's mbarrier
  * `empty` counts the consumer warps that release the tile: eight, or sixteen if two CTAs share
@@ -58,19 +58,19 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
 {
     typedef struct kvr_vec<unsigned, 4> pairs;
     constexpr int D = form<FORM>::D;
-    const int self = (int)threadIdx.x % KVR_WARP_GROUP;
+    const int self = (int)threadIdx.x % KVR_WARPGROUP;
 
     /* if a span is quantized, kvr_attend_norm_cuda() has already applied RMSNorm and RoPE to Q in a
      * separate launch */
     if constexpr (!form<FORM>::CODED)
         if (io.norm.inverses) {
-            load_normed<D, ROWS, KVR_WARP_GROUP>(
+            load_normed<D, ROWS, KVR_WARPGROUP>(
                 a, io.norm, io.q16, self, first, h, [&](int r, unsigned x) {
                     kvr_as<unsigned>(to + query_at(r, (int)threadIdx.x % (D / 2) * 2))[0] = x;
                 });
             return;
         }
-    load_rounded<D, ROWS, KVR_WARP_GROUP, 8>(a, D, io, self, first, h, [&](int r, int c, pairs x) {
+    load_rounded<D, ROWS, KVR_WARPGROUP, 8>(a, D, io, self, first, h, [&](int r, int c, pairs x) {
         kvr_as<pairs>(to + query_at(r, c))[0] = x;
     });
 }
@@ -85,14 +85,15 @@ template <int D> struct softmax_state {
 
 /* Issues the GEMM S = Q K^T of a tile. */
 template <int D>
-static __device__ __forceinline__ void issue_scores(kvr_sums &s, kvr_operand q, kvr_operand keys)
+static __device__ __forceinline__ void issue_scores(kvr_sums &s, kvr_matrix_desc q,
+                                                    kvr_matrix_desc keys)
 {
 #pragma unroll
     for (int d = 0; d < D; d += 16) {
         const int panel = d / KVR_TILE_COLUMNS, bytes = d % KVR_TILE_COLUMNS * 2;
 
-        kvr_wgmma(s, kvr_operand_from(q, panel * Q_PANEL + bytes),
-                  kvr_operand_from(keys, panel * TILE_PANEL + bytes), d > 0);
+        kvr_wgmma(s, kvr_matrix_desc_advance(q, panel * Q_PANEL + bytes),
+                  kvr_matrix_desc_advance(keys, panel * TILE_PANEL + bytes), d > 0);
     }
     kvr_wgmma_commit();
 }
@@ -101,11 +102,11 @@ static __device__ __forceinline__ void issue_scores(kvr_sums &s, kvr_operand q, 
 template <int D>
 static __device__ __forceinline__ void
 issue_values(struct kvr_registers<float, D / 2> &out,
-             struct kvr_registers<unsigned, KEYS / 4> &weights, kvr_operand values)
+             struct kvr_registers<unsigned, KEYS / 4> &weights, kvr_matrix_desc values)
 {
 #pragma unroll
     for (int k = 0; k < KEYS; k += 16)
-        kvr_wgmma_transposed(out, weights, k / 4, kvr_operand_from(values, k * 128));
+        kvr_wgmma_transposed(out, weights, k / 4, kvr_matrix_desc_advance(values, k * 128));
     kvr_wgmma_commit();
 }
 
@@ -342,26 +343,26 @@ begin_group(const struct kvr_attend_shape &a, const struct part &p, int group,
     clear_state<D>(state);
     if (p.slot < 0 && !io.begins)
         load_state<D>(rows, first, lane, state);
-    kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
+    kvr_named_sync(GROUP_SYNC + group, KVR_WARPGROUP);
     if (group == CONSUMERS - 1) /* this arrival lets consumer group 0 issue its GEMMs first */
-        kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
+        kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARPGROUP);
 }
 
 /* Drains the pipeline: computes O += P V of the last tile. No softmax overlaps with this GEMM. */
 template <int FORM>
 static __device__ __forceinline__ void
-finish_values(kvr_shared<uint64_t> full_v, kvr_operand values, int last,
+finish_values(kvr_shared<uint64_t> full_v, kvr_matrix_desc values, int last,
               struct kvr_registers<float, form<FORM>::D / 2> &out,
               struct kvr_registers<unsigned, KEYS / 4> &weights)
 {
     await<FORM>(full_v + last % STAGES, (unsigned)(last / STAGES) % 2);
     kvr_wgmma_fence(out, weights);
-    issue_values<form<FORM>::D>(out, weights,
-                                kvr_operand_from(values, last % STAGES * form<FORM>::TILE_BYTES));
+    issue_values<form<FORM>::D>(
+        out, weights, kvr_matrix_desc_advance(values, last % STAGES * form<FORM>::TILE_BYTES));
     kvr_wgmma_wait<0>(out, weights);
 }
 
-/* Main loop of a consumer warp group. The index `group` of the consumer group is 0 or 1. In the
+/* Main loop of a consumer warpgroup. The index `group` of the consumer group is 0 or 1. In the
  * cluster, the CTA of rank of_keys produces K, and the CTA of rank of_values produces V. */
 template <int FORM>
 static __device__ __forceinline__ void
@@ -373,13 +374,14 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     constexpr int D = of::D, AT_KEYS = of::AT_KEYS, AT_VALUES = of::AT_VALUES;
     constexpr int TILE_BYTES = of::TILE_BYTES;
     const struct barriers b = barriers_at<FORM>(shared);
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % KVR_WARP_GROUP / 32;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % KVR_WARPGROUP / 32;
     const int first = group * ROWS + 16 * warp;
     const kvr_shared<uint8_t> mine = shared + group * (of::PANELS * Q_PANEL);
-    const kvr_operand queries = kvr_operand_at(kvr_as<const kvr_bf16>(mine), 0, OCTET);
-    const kvr_operand keys = kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_KEYS), 0, OCTET);
-    const kvr_operand values =
-        kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_VALUES), TILE_PANEL, OCTET);
+    const kvr_matrix_desc queries = kvr_matrix_desc_at(kvr_as<const kvr_bf16>(mine), 0, OCTET);
+    const kvr_matrix_desc keys =
+        kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared + AT_KEYS), 0, OCTET);
+    const kvr_matrix_desc values =
+        kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared + AT_VALUES), TILE_PANEL, OCTET);
     struct kvr_registers<unsigned, KEYS / 4> weights;
     struct softmax_state<D> state;
     kvr_sums s;
@@ -402,15 +404,15 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
 
         step(l, at);
         await<FORM>(b.full_k + stage, (unsigned)(tile / STAGES) % 2);
-        kvr_named_sync(PING_PONG + group, CONSUMERS * KVR_WARP_GROUP);
+        kvr_named_sync(PING_PONG + group, CONSUMERS * KVR_WARPGROUP);
         kvr_wgmma_fence(s, state.out, weights);
-        issue_scores<D>(s, queries, kvr_operand_from(keys, stage * TILE_BYTES));
+        issue_scores<D>(s, queries, kvr_matrix_desc_advance(keys, stage * TILE_BYTES));
         await<FORM>(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
-        issue_values<D>(state.out, weights, kvr_operand_from(values, before * TILE_BYTES));
+        issue_values<D>(state.out, weights, kvr_matrix_desc_advance(values, before * TILE_BYTES));
         /* This arrival lets the other group issue its GEMMs. Group 1 omits it for its last tile,
          * because group 0 has no further tile and no longer waits. */
         if (tile + 1 < p.n || !group)
-            kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
+            kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARPGROUP);
         kvr_wgmma_wait<1>(s);
         release<FORM>(lane, b.empty_k + stage, of_keys);
         softmax_of_tile<D>(s, l, at, lane, state, rescale);
@@ -441,17 +443,17 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     typedef form<FORM> of;
     KVR_SHARED_TILES(uint8_t, shared);
     /* The shuffle tells the compiler that `group` is uniform across the warp. */
-    const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
+    const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARPGROUP, 0);
     const struct part p = part_of(a, l.cut);
     const bool pair = of::CODED && p.paired && kvr_cluster_blocks() > 1;
 
     if (!threadIdx.x) {
         const struct barriers b = barriers_at<FORM>(shared);
-        const unsigned readers = (1 + pair) * CONSUMERS * KVR_WARP_GROUP / 32;
+        const unsigned readers = (1 + pair) * CONSUMERS * KVR_WARPGROUP / 32;
 
         for (int i = 0; i < STAGES; i++) {
-            kvr_barrier_init(b.full_k + i, of::CODED ? KVR_WARP_GROUP / 32 : 1);
-            kvr_barrier_init(b.full_v + i, of::CODED ? KVR_WARP_GROUP / 32 : 1);
+            kvr_barrier_init(b.full_k + i, of::CODED ? KVR_WARPGROUP / 32 : 1);
+            kvr_barrier_init(b.full_v + i, of::CODED ? KVR_WARPGROUP / 32 : 1);
             kvr_barrier_init(b.empty_k + i, readers);
             kvr_barrier_init(b.empty_v + i, readers);
         }

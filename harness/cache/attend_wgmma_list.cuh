@@ -11,7 +11,7 @@
 
 enum {
     CONSUMERS = 2,
-    THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
+    THREADS = (1 + CONSUMERS) * KVR_WARPGROUP,
     ROWS = 64,
     QUERIES = PART_QUERIES,
     KEYS = KVR_ATTEND_LIST_KEYS,
@@ -56,7 +56,7 @@ template <int FORM> struct form {
     static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 };
 
-/* Indices of named barriers. A consumer warp group waits on its PING_PONG barrier for its turn to
+/* Indices of named barriers. A consumer warpgroup waits on its PING_PONG barrier for its turn to
  * issue GEMMs. The group's GROUP_SYNC barrier synchronizes the threads of the group. */
 enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 

@@ -1,4 +1,4 @@
-/* attend_wgmma_producer.cuh - the producer warp group of attend_wgmma.cu. One producer thread loads
+/* attend_wgmma_producer.cuh - the producer warpgroup of attend_wgmma.cu. One producer thread loads
  * BF16 rows by TMA into swizzled pipeline stages of K and V. All 128 producer threads dequantize
  * quantized rows into the same stages. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
@@ -16,11 +16,10 @@ static __device__ __forceinline__ void fetch(kvr_shared<uint8_t> to,
                                              const struct kvr_tensor_map &rows, int h, int t,
                                              kvr_shared<uint64_t> full)
 {
-    kvr_barrier_expect(full, form<FORM>::TILE_BYTES);
+    kvr_barrier_arrive_expect_tx(full, form<FORM>::TILE_BYTES);
 #pragma unroll
     for (int p = 0; p < form<FORM>::PANELS; p++)
-        kvr_tile_begin(kvr_as<kvr_bf16>(to + p * TILE_PANEL), rows, p * KVR_TILE_COLUMNS, h, t,
-                       full);
+        kvr_tma_load(kvr_as<kvr_bf16>(to + p * TILE_PANEL), rows, p * KVR_TILE_COLUMNS, h, t, full);
 }
 
 /* Main loop of the producer thread that loads BF16 rows by TMA. The thread refills a stage once the
@@ -261,7 +260,7 @@ decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
 template <int FORM> struct octets {
     typedef form<FORM> of;
     enum { F = of::F, LINE = of::D / 8 };
-    static_assert(!of::CODED || KEYS / UNIT * LINE == KVR_WARP_GROUP, "a unit each");
+    static_assert(!of::CODED || KEYS / UNIT * LINE == KVR_WARPGROUP, "a unit each");
     struct unit<F, 1 + of::MIXED> x;
     struct unit<of::CHAINED ? MORE : 1, 1> more;
 
@@ -317,7 +316,7 @@ static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_sha
                                                bool pair, unsigned other)
 {
     typedef form<FORM> of;
-    enum { WARPS = KVR_WARP_GROUP / 32, SHARE = TILE_PANEL / WARPS };
+    enum { WARPS = KVR_WARPGROUP / 32, SHARE = TILE_PANEL / WARPS };
     const int self = kvr_thread();
 
     kvr_fence_async();
@@ -329,7 +328,7 @@ static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_sha
         return;
     const kvr_remote<uint64_t> its_full = kvr_remote_of(full, other);
 
-    kvr_remote_expect(its_full, of::PANELS * SHARE);
+    kvr_remote_arrive_expect_tx(its_full, of::PANELS * SHARE);
 #pragma unroll
     for (int p = 0; p < of::PANELS; p++) {
         const kvr_shared<uint8_t> mine = tile + (p * TILE_PANEL + self / 32 * SHARE);
@@ -354,7 +353,7 @@ fetch_multicast(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h
     if (self % 32)
         return;
     if (pair)
-        kvr_remote_expect(kvr_remote_of(full, other), self ? 0 : form<FORM>::TILE_BYTES);
+        kvr_remote_arrive_expect_tx(kvr_remote_of(full, other), self ? 0 : form<FORM>::TILE_BYTES);
     if (self) {
         kvr_barrier_arrive(full);
         return;
@@ -363,11 +362,11 @@ fetch_multicast(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h
         fetch<FORM>(to, rows, h, t, full);
         return;
     }
-    kvr_barrier_expect(full, form<FORM>::TILE_BYTES);
+    kvr_barrier_arrive_expect_tx(full, form<FORM>::TILE_BYTES);
 #pragma unroll
     for (int p = 0; p < form<FORM>::PANELS; p++)
-        kvr_tile_begin_all(kvr_as<kvr_bf16>(to + p * TILE_PANEL), rows, p * KVR_TILE_COLUMNS, h, t,
-                           full);
+        kvr_tma_load_multicast(kvr_as<kvr_bf16>(to + p * TILE_PANEL), rows, p * KVR_TILE_COLUMNS, h,
+                               t, full);
 }
 
 static __device__ __forceinline__ bool is_coded(const struct span_list &l, struct tile_position s)

@@ -1,11 +1,11 @@
 /* hopper.cuh - wrappers of sm_90 instructions: mbarriers, bulk copies (TMA), wgmma, setmaxnreg and
  * clusters.
  *
- * In this example a producer thread (left) loads a tile, which a consumer warp group of 128 threads
+ * In this example a producer thread (left) loads a tile, which a consumer warpgroup of 128 threads
  * (right) multiplies:
  *
- *     kvr_barrier_expect(full, n_bytes);              kvr_barrier_wait(full, 0);
- *     kvr_tile_begin(tile, map, c, h, t, full);       kvr_wgmma_fence(sums);
+ *     kvr_barrier_arrive_expect_tx(full, n_bytes);              kvr_barrier_wait(full, 0);
+ *     kvr_tma_load(tile, map, c, h, t, full);       kvr_wgmma_fence(sums);
  *                                                     kvr_wgmma(sums, q, keys, false);
  *                                                     kvr_wgmma_commit();
  *     kvr_barrier_wait(empty, 0);                     kvr_wgmma_wait<0>(sums);
@@ -28,7 +28,7 @@
  *
  *     kvr_cluster_arrive();                           kvr_barrier_wait_cluster(full, 0);
  *     kvr_cluster_wait();                             kvr_fence_async();
- *     kvr_remote_expect(its_full, 16);                kvr_wgmma(...);
+ *     kvr_remote_arrive_expect_tx(its_full, 16);                kvr_wgmma(...);
  *     kvr_remote_store(its_tile, x, its_full);        kvr_remote_arrive(its_empty);
  *     ...                                             ...
  *     kvr_cluster_arrive();                           kvr_cluster_arrive();
@@ -90,7 +90,7 @@ enum kvr_swizzle { KVR_SWIZZLE_NONE, KVR_SWIZZLE_128 };
 enum {
     KVR_TILE_COLUMNS = 64, /* BF16 elements per tile row of 128 bytes */
     KVR_TILE_ALIGN = 1024, /* alignment of a tile in shared memory, in bytes */
-    KVR_WARP_GROUP = 128,  /* number of threads of a warp group */
+    KVR_WARPGROUP = 128,   /* number of threads of a warpgroup */
 };
 
 #ifdef KVR_EMULATED
@@ -225,7 +225,7 @@ template <class T> static __device__ __forceinline__ unsigned kvr_shared_address
 #endif
 
 /* The PTX matrix descriptor of a wgmma operand in shared memory. */
-typedef uint64_t kvr_operand;
+typedef uint64_t kvr_matrix_desc;
 /* Position of the lowest bit of the block's cluster rank in a shared::cluster address. */
 enum { KVR_RANK_SHIFT = 24 };
 
@@ -235,8 +235,8 @@ enum { KVR_RANK_SHIFT = 24 };
  * tensor map has box_tok tokens and KVR_TILE_COLUMNS channels of one head. A tensor copy reads
  * tokens outside [0, n_tok) and channels past head_dim - 1 as zeros. If a box has channels past
  * head_dim - 1, and its first channel is not a multiple of KVR_TILE_COLUMNS, the emulator reports
- * an error, because no kernel copies such a box. The head dimension head_dim is a multiple of 8. Returns
- * false if the driver rejects the tensor map. */
+ * an error, because no kernel copies such a box. The head dimension head_dim is a multiple of 8.
+ * Returns false if the driver rejects the tensor map. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
                                      enum kvr_swizzle swizzle)
@@ -294,7 +294,8 @@ static __device__ __forceinline__ void kvr_barrier_arrive(kvr_shared<uint64_t> b
 
 /* Arrives on the mbarrier, and adds n_bytes to the bytes that the current phase expects
  * (mbarrier.arrive.expect_tx). */
-static __device__ __forceinline__ void kvr_barrier_expect(kvr_shared<uint64_t> b, unsigned n_bytes)
+static __device__ __forceinline__ void kvr_barrier_arrive_expect_tx(kvr_shared<uint64_t> b,
+                                                                    unsigned n_bytes)
 {
 #ifdef KVR_EMULATED
     kvr_emu::barrier_arrive(b.inside(), b.address(), n_bytes);
@@ -470,7 +471,8 @@ static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 
 /* Arrives on an mbarrier of another block, and adds n_bytes to the bytes that the current phase
  * expects. The arrival is relaxed (mbarrier.arrive.expect_tx.relaxed): it orders no accesses. */
-static __device__ __forceinline__ void kvr_remote_expect(kvr_remote<uint64_t> b, unsigned n_bytes)
+static __device__ __forceinline__ void kvr_remote_arrive_expect_tx(kvr_remote<uint64_t> b,
+                                                                   unsigned n_bytes)
 {
 #ifdef KVR_EMULATED
     kvr_emu::remote_expect(b.p.inside(), b.p.address(), n_bytes);
@@ -529,12 +531,12 @@ static __device__ __forceinline__ unsigned kvr_remote_load(kvr_remote<unsigned> 
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-/* The instruction setmaxnreg redistributes a block's register pool among its warp groups. The pool
+/* The instruction setmaxnreg redistributes a block's register pool among its warpgroups. The pool
  * is the number of threads times the registers per thread of the compiled kernel, and may be
  * smaller than the register file. With launch bounds (threads, 1), ptxas uses at most floor(65536 /
  * threads / 8) * 8 registers per thread. The pool of a block of 384 threads is therefore 384 x 168
- * registers. A setmaxnreg.inc waits until other warp groups have released enough registers. It
- * waits forever if all warp groups together request more registers than the pool has. */
+ * registers. A setmaxnreg.inc waits until other warpgroups have released enough registers. It
+ * waits forever if all warpgroups together request more registers than the pool has. */
 enum { KVR_REGISTER_FILE = 65536, KVR_MOST_REGISTERS = 256 };
 static constexpr int kvr_launch_registers(int threads)
 {
@@ -542,17 +544,17 @@ static constexpr int kvr_launch_registers(int threads)
 
     return n < KVR_MOST_REGISTERS ? n : KVR_MOST_REGISTERS;
 }
-/* Returns whether a block's register pool is sufficient for one warp group with `producer`
- * registers per thread and all other warp groups with `consumer` registers per thread. */
+/* Returns whether a block's register pool is sufficient for one warpgroup with `producer`
+ * registers per thread and all other warpgroups with `consumer` registers per thread. */
 static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
 {
-    const int groups = threads / KVR_WARP_GROUP;
+    const int groups = threads / KVR_WARPGROUP;
 
     return producer + (groups - 1) * consumer <= groups * kvr_launch_registers(threads);
 }
 
-/* Increase (inc) or decrease (dec) the number of registers per thread of a warp group to N
- * (setmaxnreg). All warps of the warp group must execute the same setmaxnreg. */
+/* Increase (inc) or decrease (dec) the number of registers per thread of a warpgroup to N
+ * (setmaxnreg). All warps of the warpgroup must execute the same setmaxnreg. */
 template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_inc()
 {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
@@ -577,9 +579,9 @@ template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_dec()
 /* Starts a tensor copy (TMA) of a box to shared memory at `to`, with complete_tx on mbarrier b. The
  * box has KVR_TILE_COLUMNS channels of head h from channel c on, and the box_tok tokens of
  * kvr_tensor_map_of from token t on. A single thread calls this function. */
-static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
-                                                      const struct kvr_tensor_map &map, int c,
-                                                      int h, int t, kvr_shared<uint64_t> b)
+static __device__ __forceinline__ void kvr_tma_load(kvr_shared<kvr_bf16> to,
+                                                    const struct kvr_tensor_map &map, int c, int h,
+                                                    int t, kvr_shared<uint64_t> b)
 {
 #ifdef KVR_EMULATED
     kvr_emu::tile_begin(to.inside(), to.address(), &map, c, h, t, b.inside(), b.address(), false);
@@ -591,11 +593,12 @@ static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
 #endif
 }
 
-/* Starts the copy of kvr_tile_begin as a multicast: every block of the cluster receives the box and
+/* Starts the copy of kvr_tma_load as a multicast: every block of the cluster receives the box and
  * the complete_tx, at the same offsets in its shared memory. */
-static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> to,
-                                                          const struct kvr_tensor_map &map, int c,
-                                                          int h, int t, kvr_shared<uint64_t> b)
+static __device__ __forceinline__ void kvr_tma_load_multicast(kvr_shared<kvr_bf16> to,
+                                                              const struct kvr_tensor_map &map,
+                                                              int c, int h, int t,
+                                                              kvr_shared<uint64_t> b)
 {
 #ifdef KVR_EMULATED
     kvr_emu::tile_begin(to.inside(), to.address(), &map, c, h, t, b.inside(), b.address(), true);
@@ -618,8 +621,9 @@ static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> t
  * offset is 0, because tiles are aligned to 1024 bytes. In a cluster, an address contains the
  * block's rank from bit 24 on, and the mask 0x3FFFF keeps the rank out of the field of the leading
  * offset. */
-static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned address, unsigned leading,
-                                                                 unsigned stride)
+static __device__ __forceinline__ kvr_matrix_desc kvr_matrix_desc_encode(unsigned address,
+                                                                         unsigned leading,
+                                                                         unsigned stride)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(leading >> 4) << 16 |
            (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
@@ -630,23 +634,25 @@ static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned addres
  * transposed operand, a wgmma reads 16 rows of BF16. The parameter `stride` is the byte distance
  * between row r and row r + 8. The parameter `leading` is the byte distance between column c and
  * column c + 64 of a transposed operand; a K-major operand ignores `leading`. */
-static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kvr_bf16> p,
-                                                             unsigned leading, unsigned stride)
+static __device__ __forceinline__ kvr_matrix_desc kvr_matrix_desc_at(kvr_shared<const kvr_bf16> p,
+                                                                     unsigned leading,
+                                                                     unsigned stride)
 {
 #ifdef KVR_EMULATED
     const unsigned address = kvr_emu::shared_address(p.inside(), p.address());
 
     kvr_emu::check_operand_fields(address, leading, stride);
-    return kvr_operand_encode(address, leading, stride);
+    return kvr_matrix_desc_encode(address, leading, stride);
 #else
-    return kvr_operand_encode(kvr_shared_address(p), leading, stride);
+    return kvr_matrix_desc_encode(kvr_shared_address(p), leading, stride);
 #endif
 }
 
 /* Returns the descriptor of an operand that starts n_bytes after the operand of descriptor m. The
  * distance n_bytes must be a multiple of 16, and the new start address must fit in the descriptor's
  * address field. */
-static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, int n_bytes)
+static __device__ __forceinline__ kvr_matrix_desc kvr_matrix_desc_advance(kvr_matrix_desc m,
+                                                                          int n_bytes)
 {
 #ifdef KVR_EMULATED
     return kvr_emu::operand_from(m, n_bytes);
@@ -717,12 +723,12 @@ template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wg
 #endif
 }
 
-/* F32 accumulators [64,128] of a warp group. Lane 4 g + t of warp w (g < 8, t < 4, w < 4) has
+/* F32 accumulators [64,128] of a warpgroup. Lane 4 g + t of warp w (g < 8, t < 4, w < 4) has
  * accumulators of rows 16 w + g and 16 w + g + 8. In both rows, the lane has columns 8 j + 2 t and
  * 8 j + 2 t + 1 for all j < 16, as in operand c of kvr_mma. */
 typedef struct kvr_registers<float, 64> kvr_sums;
 /* INT32 accumulators [64,128] of a wgmma with 8-bit operands, in the layout of kvr_sums. */
-typedef struct kvr_registers<int, 64> kvr_whole_sums;
+typedef struct kvr_registers<int, 64> kvr_sums_s32;
 
 #ifndef KVR_EMULATED
 /* clang-format off */
@@ -753,7 +759,7 @@ typedef struct kvr_registers<int, 64> kvr_whole_sums;
 
 /* Starts the BF16 matrix product d = a * b^T, or d += a * b^T if `add`. Operands `a` [64,16] and
  * `b` [128,16] are in shared memory. */
-static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr_operand b,
+static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_matrix_desc a, kvr_matrix_desc b,
                                                  bool add)
 {
 #ifdef KVR_EMULATED
@@ -768,12 +774,12 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
 }
 
 /* Starts the BF16 matrix product d += a * b. Operand `a` [64,16] is in the four registers a.x[i] to
- * a.x[i + 3] of every thread, where i is a parameter. Warp w (w < 4) of the warp group has rows
+ * a.x[i + 3] of every thread, where i is a parameter. Warp w (w < 4) of the warpgroup has rows
  * 16 w to 16 w + 15 of `a`, in the layout of kvr_mma (mma.cuh). Operand `b` [16,128] is in shared
  * memory and transposed (MN-major). */
 template <int N>
 static __device__ __forceinline__ void
-kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
+kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_matrix_desc b)
 {
 #ifdef KVR_EMULATED
     kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, NULL, a.x + i, &a.held, b, 128, true, true);
@@ -790,7 +796,7 @@ kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, k
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers<float, 32> &d,
                                                             struct kvr_registers<unsigned, N> &a,
-                                                            int i, kvr_operand b)
+                                                            int i, kvr_matrix_desc b)
 {
 #ifdef KVR_EMULATED
     kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, NULL, a.x + i, &a.held, b, 64, true, true);
@@ -815,8 +821,8 @@ static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers
 
 /* Starts the INT8 matrix product d = a * b^T, or d += a * b^T if `add`. Operands `a` [64,32] and
  * `b` [128,32] are signed bytes in shared memory. */
-static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_operand a,
-                                                        kvr_operand b, bool add)
+static __device__ __forceinline__ void kvr_wgmma_s8(kvr_sums_s32 &d, kvr_matrix_desc a,
+                                                    kvr_matrix_desc b, bool add)
 {
 #ifdef KVR_EMULATED
     kvr_emu::product_begin(kvr_emu::SIGNED_BYTES, d.x, &d.held, &a, NULL, NULL, b, 128, false, add);
@@ -825,9 +831,9 @@ static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_o
 #endif
 }
 
-/* Starts the matrix product of kvr_wgmma_signed, but for unsigned bytes. */
-static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_operand a,
-                                                       kvr_operand b, bool add)
+/* Starts the matrix product of kvr_wgmma_s8, but for unsigned bytes. */
+static __device__ __forceinline__ void kvr_wgmma_u8(kvr_sums_s32 &d, kvr_matrix_desc a,
+                                                    kvr_matrix_desc b, bool add)
 {
 #ifdef KVR_EMULATED
     kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, &a, NULL, NULL, b, 128, false, add);
@@ -843,9 +849,9 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_op
  * bytes 4 t + 16 to 4 t + 19. Registers a.x[i + 1] and a.x[i + 3] contain the same bytes of row
  * 16 w + g + 8. */
 template <int N>
-static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
-                                                       struct kvr_registers<unsigned, N> &a, int i,
-                                                       kvr_operand b, bool add)
+static __device__ __forceinline__ void kvr_wgmma_u8(kvr_sums_s32 &d,
+                                                    struct kvr_registers<unsigned, N> &a, int i,
+                                                    kvr_matrix_desc b, bool add)
 {
 #ifdef KVR_EMULATED
     kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, NULL, a.x + i, &a.held, b, 128, false,
@@ -864,9 +870,9 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
  * registers, and operand `b` [64,32] is in shared memory. Here d has 64 columns, and every thread
  * has 32 accumulators. */
 template <int N>
-static __device__ __forceinline__ void kvr_wgmma_bytes(struct kvr_registers<int, 32> &d,
-                                                       struct kvr_registers<unsigned, N> &a, int i,
-                                                       kvr_operand b, bool add)
+static __device__ __forceinline__ void kvr_wgmma_u8(struct kvr_registers<int, 32> &d,
+                                                    struct kvr_registers<unsigned, N> &a, int i,
+                                                    kvr_matrix_desc b, bool add)
 {
 #ifdef KVR_EMULATED
     kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, NULL, a.x + i, &a.held, b, 64, false, add);

@@ -15,21 +15,21 @@
 
 /* Allows launches of the kernel with `bytes` bytes of dynamic shared memory. Returns false, and
  * records an error on the stream, if the device does not support this size. */
-extern "C" bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes);
+extern "C" bool kvr_stream_opt_in_shared(struct kvr_stream *s, const void *kernel, size_t bytes);
 
 /* Allows launches of the kernel to use `shared` bytes of dynamic shared memory. Gives false if the
  * device refuses. Without cudaFuncSetAttribute, a block has at most 48 KiB of static plus dynamic
  * shared memory. The macro does not know a kernel's static shared memory, so every launch with
- * dynamic shared memory calls kvr_stream_ask_shared(). */
+ * dynamic shared memory calls kvr_stream_opt_in_shared(). */
 #define KVR_MAY_SHARE(kernel, shared, s)                                                           \
-    ((shared) == 0 || kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))
+    ((shared) == 0 || kvr_stream_opt_in_shared(s, (const void *)(kernel), (size_t)(shared)))
 
 #ifdef KVR_EMULATED
 #include "harness/device/emu/emu.cuh"
 
-extern "C" int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t bytes);
-#define KVR_AT_ONCE(kernel, threads, shared, declared, s)                                          \
-    kvr_stream_at_once(s, threads, (size_t)(shared) + (size_t)(declared))
+extern "C" int kvr_stream_ctas_per_sm(struct kvr_stream *s, int threads, size_t bytes);
+#define KVR_CTAS_PER_SM(kernel, threads, shared, declared, s)                                      \
+    kvr_stream_ctas_per_sm(s, threads, (size_t)(shared) + (size_t)(declared))
 #else
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -50,16 +50,16 @@ template <class T> using kvr_shared = T *;
 
 extern "C" cudaStream_t kvr_stream_ready(struct kvr_stream *s);
 extern "C" bool kvr_stream_may_launch(const struct kvr_stream *s);
-extern "C" int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int threads,
-                                  size_t bytes);
+extern "C" int kvr_stream_ctas_per_sm(struct kvr_stream *s, const void *kernel, int threads,
+                                      size_t bytes);
 /* Records the result of a launch: the error, or one launch of the kernel. */
 extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel, cudaError_t e);
 
 /* Occupancy: the number of blocks of the kernel that an SM runs at once, as limited by registers,
  * threads and shared memory. The emulator does not limit registers. The argument `declared` is the
  * size of the kernel's static shared memory in bytes; only the emulator uses this argument. */
-#define KVR_AT_ONCE(kernel, threads, shared, declared, s)                                          \
-    kvr_stream_at_once(s, (const void *)(kernel), threads, (size_t)(shared))
+#define KVR_CTAS_PER_SM(kernel, threads, shared, declared, s)                                      \
+    kvr_stream_ctas_per_sm(s, (const void *)(kernel), threads, (size_t)(shared))
 
 #define KVR_LAUNCH(kernel, grid, block, shared, s, ...)                                            \
     do {                                                                                           \

@@ -1,19 +1,19 @@
 /* mma.cuh - BF16 MMA on tensor cores, ldmatrix and cp.async.
  *
- * The function kvr_copy_begin starts an asynchronous copy of 16 bytes from global to shared memory.
- * A call of kvr_copy_commit puts a thread's copies into a group, and kvr_copy_wait<0> waits for all
- * groups of the calling thread. A __syncthreads then makes the copies of all threads visible to the
- * block. The function kvr_matrices loads the fragments of an operand by ldmatrix, and kvr_mma(c, a,
- * b) computes c += a * b.
+ * The function kvr_cp_async starts an asynchronous copy of 16 bytes from global to shared memory.
+ * A call of kvr_cp_async_commit puts a thread's copies into a group, and kvr_cp_async_wait<0> waits
+ * for all groups of the calling thread. A __syncthreads then makes the copies of all threads visible
+ * to the block. The function kvr_ldmatrix loads the fragments of an operand by ldmatrix, and
+ * kvr_mma(c, a, b) computes c += a * b.
  *
- * All 32 lanes of a warp call kvr_matrices and kvr_mma together. Operand `a` is [16,16], `b` is
+ * All 32 lanes of a warp call kvr_ldmatrix and kvr_mma together. Operand `a` is [16,16], `b` is
  * [16,8] and `c` is [16,8]. Let g = lane / 4 and t = lane % 4. Each 32-bit register of `a` or `b`
  * contains two BF16 elements. The four registers of `a` contain columns 2t and 2t + 1 of rows g and
  * g + 8, and then columns 2t + 8 and 2t + 9 of these two rows. The two registers of `b` contain
  * rows 2t and 2t + 1 of column g, and then rows 2t + 8 and 2t + 9. The four registers of `c`
  * contain columns 2t and 2t + 1 of row g, and then columns 2t and 2t + 1 of row g + 8.
  *
- * Under nvcc, kvr_matrices and kvr_mma are PTX instructions. In the emulator, kvr_mma adds the
+ * Under nvcc, kvr_ldmatrix and kvr_mma are PTX instructions. In the emulator, kvr_mma adds the
  * exact products a[i][k] * b[k][j] to c[i][j] in F32, for k from 0 to 15. A GPU adds the products
  * in an unspecified order, and may truncate bits below 2^-23 of the largest term. Because each of
  * the 16 products may be truncated, tests allow an error of 16 * 2^-23 of the largest term per
@@ -27,9 +27,10 @@
 /* ---- numbers ------------------------------------------------------------------------------ */
 
 /* Rounds two floats to the nearest BF16, ties to even. The float `low` becomes the low half of the
- * result, and `high` becomes the high half. On a GPU, a NaN becomes the NaN 0x7fff. In the emulator,
- * it keeps its sign and the upper bits of its payload, as in kvr_bf16_of(). The results of the two
- * functions thus agree for a NaN from arithmetic: a GPU's is 0x7fffffff, the CPU's has any bits. */
+ * result, and `high` becomes the high half. On a GPU, a NaN becomes the NaN 0x7fff. In the
+ * emulator, it keeps its sign and the upper bits of its payload, as in kvr_bf16_of(). The results
+ * of the two functions thus agree for a NaN from arithmetic: a GPU's is 0x7fffffff, the CPU's has
+ * any bits. */
 static __device__ __forceinline__ unsigned kvr_bf16_pair(float low, float high)
 {
 #ifdef KVR_EMULATED
@@ -213,8 +214,8 @@ static __device__ __forceinline__ int kvr_zero()
 
 /* Starts a cp.async of 16 aligned bytes. If `there` is false, the copy writes zeros and does not
  * read `from`. */
-static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
-                                                      kvr_global<const uint4> from, bool there)
+static __device__ __forceinline__ void kvr_cp_async(kvr_shared<uint4> to,
+                                                    kvr_global<const uint4> from, bool there)
 {
 #ifdef KVR_EMULATED
     kvr_emu::copy_begin(to.inside(), to.address(), from.inside(), from.address(), 16, !there);
@@ -226,13 +227,13 @@ static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
 #endif
 }
 
-/* Starts the copy of kvr_copy_begin through the L1 cache (cp.async.ca), for data that this CTA
+/* Starts the copy of kvr_cp_async through the L1 cache (cp.async.ca), for data that this CTA
  * reads again. */
-static __device__ __forceinline__ void
-kvr_copy_cached_begin(kvr_shared<uint4> to, kvr_global<const uint4> from, bool there)
+static __device__ __forceinline__ void kvr_cp_async_ca(kvr_shared<uint4> to,
+                                                       kvr_global<const uint4> from, bool there)
 {
 #ifdef KVR_EMULATED
-    kvr_copy_begin(to, from, there);
+    kvr_cp_async(to, from, there);
 #else
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(
                      (unsigned)__cvta_generic_to_shared(to)),
@@ -243,7 +244,7 @@ kvr_copy_cached_begin(kvr_shared<uint4> to, kvr_global<const uint4> from, bool t
 
 /* Commits the copies that this thread has issued since its last commit as one group, which may be
  * empty. */
-static __device__ __forceinline__ void kvr_copy_commit()
+static __device__ __forceinline__ void kvr_cp_async_commit()
 {
 #ifdef KVR_EMULATED
     kvr_emu::copy_commit();
@@ -253,7 +254,7 @@ static __device__ __forceinline__ void kvr_copy_commit()
 }
 
 /* Waits until at most N groups of copies of this thread are in flight. */
-template <int N> static __device__ __forceinline__ void kvr_copy_wait()
+template <int N> static __device__ __forceinline__ void kvr_cp_async_wait()
 {
 #ifdef KVR_EMULATED
     kvr_emu::copy_wait(N);
@@ -344,11 +345,11 @@ static inline void mma_of(void *const *lanes)
 
 } // namespace kvr_emu
 
-static inline void kvr_matrices(unsigned *out, kvr_shared<const kvr_bf16> row, KVR_EMU_AT)
+static inline void kvr_ldmatrix(unsigned *out, kvr_shared<const kvr_bf16> row, KVR_EMU_AT)
 {
     kvr_emu::load_matrices(out, kvr_as<const uint4>(row), false, file, line);
 }
-static inline void kvr_matrices_transposed(unsigned *out, kvr_shared<const kvr_bf16> row,
+static inline void kvr_ldmatrix_transposed(unsigned *out, kvr_shared<const kvr_bf16> row,
                                            KVR_EMU_AT)
 {
     kvr_emu::load_matrices(out, kvr_as<const uint4>(row), true, file, line);
@@ -362,7 +363,7 @@ static inline void kvr_mma(float *c, const unsigned *a, const unsigned *b, KVR_E
 #else
 /* ldmatrix.x4 loads four 8 x 8 matrices. Lane l supplies the address of row l % 8 of matrix l / 8.
  * Of each matrix, lane l receives columns 2 (l % 4) and 2 (l % 4) + 1 of row l / 4. */
-static __device__ __forceinline__ void kvr_matrices(unsigned *out, kvr_shared<const kvr_bf16> row)
+static __device__ __forceinline__ void kvr_ldmatrix(unsigned *out, kvr_shared<const kvr_bf16> row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
@@ -371,7 +372,7 @@ static __device__ __forceinline__ void kvr_matrices(unsigned *out, kvr_shared<co
 }
 
 /* Loads four 8 x 8 matrices and transposes each of them (ldmatrix.x4.trans). */
-static __device__ __forceinline__ void kvr_matrices_transposed(unsigned *out,
+static __device__ __forceinline__ void kvr_ldmatrix_transposed(unsigned *out,
                                                                kvr_shared<const kvr_bf16> row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"

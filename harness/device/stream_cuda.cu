@@ -13,10 +13,10 @@
 
 enum {
     MAX_KERNELS = 256,
-    MAX_GRANTED = 64,
+    MAX_OPT_IN = 64,
     /* bytes of static plus dynamic shared memory that a block may use without
      * cudaFuncSetAttribute */
-    UNASKED_SHARED = 48 * 1024,
+    DEFAULT_SHARED = 48 * 1024,
 };
 
 #define WORDS_(...) #__VA_ARGS__
@@ -24,7 +24,7 @@ enum {
 
 /* A number of bytes of dynamic shared memory that the driver has accepted for a kernel. The stream
  * caches accepted requests, because a query of the driver is slow. */
-struct granted {
+struct opt_in {
     const void *kernel;
     size_t bytes;
 };
@@ -46,7 +46,7 @@ struct kvr_stream {
     cudaMemPool_t pool;
     cudaError_t error; /* first error since the last kvr_stream_sync() */
     size_t block_shared;
-    struct granted granted[MAX_GRANTED];
+    struct opt_in opt_in[MAX_OPT_IN];
     bool was_full;
     int capability, n_sm;
     void **live; /* live allocations of device memory, which kvr_stream_close() frees */
@@ -256,9 +256,9 @@ bool kvr_stream_may_launch(const struct kvr_stream *s)
     return s->error == cudaSuccess;
 }
 
-bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
+bool kvr_stream_opt_in_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
 {
-    struct granted *g = &s->granted[((uintptr_t)kernel >> 4) % MAX_GRANTED];
+    struct opt_in *g = &s->opt_in[((uintptr_t)kernel >> 4) % MAX_OPT_IN];
     struct cudaFuncAttributes code;
     size_t most;
 
@@ -266,7 +266,7 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
         return true;
     pthread_mutex_lock(&limit_lock);
     s->error = cudaFuncGetAttributes(&code, kernel);
-    if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > UNASKED_SHARED) {
+    if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > DEFAULT_SHARED) {
         /* Do not lower the kernel's limit of dynamic shared memory, because another stream may need
          * the present limit. */
         most = (size_t)code.maxDynamicSharedSizeBytes;
@@ -280,11 +280,11 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
     return s->error == cudaSuccess;
 }
 
-int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int threads, size_t bytes)
+int kvr_stream_ctas_per_sm(struct kvr_stream *s, const void *kernel, int threads, size_t bytes)
 {
     int n = 0;
 
-    if (!kvr_stream_may_launch(s) || !kvr_stream_ask_shared(s, kernel, bytes))
+    if (!kvr_stream_may_launch(s) || !kvr_stream_opt_in_shared(s, kernel, bytes))
         return 0;
     s->error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, bytes);
     return n;

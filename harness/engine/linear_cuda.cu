@@ -121,8 +121,8 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
         const int r = i / PIECES, c = i % PIECES * CHUNK;
         const bool there = first + r < rows;
 
-        kvr_copy_begin(kvr_as<uint4>(to + (r * STRIDE + c)),
-                       kvr_as<const uint4>(x + ((there ? first + r : 0) * width + k0 + c)), there);
+        kvr_cp_async(kvr_as<uint4>(to + (r * STRIDE + c)),
+                     kvr_as<const uint4>(x + ((there ? first + r : 0) * width + k0 + c)), there);
     }
 }
 
@@ -187,8 +187,8 @@ static __device__ __forceinline__ void multiply_stage(kvr_shared<kvr_bf16> a_til
 
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            kvr_matrices(a[i], a_tile + ((wm + 16 * i + lane % 16) * STRIDE + c + lane / 16 * 8));
-            kvr_matrices(b[i], b_tile + ((wn + 16 * i + lane / 16 * 8 + lane % 8) * STRIDE + c +
+            kvr_ldmatrix(a[i], a_tile + ((wm + 16 * i + lane % 16) * STRIDE + c + lane / 16 * 8));
+            kvr_ldmatrix(b[i], b_tile + ((wn + 16 * i + lane / 16 * 8 + lane % 8) * STRIDE + c +
                                          lane / 8 % 2 * 8));
         }
 #pragma unroll
@@ -226,13 +226,13 @@ static __global__ void __launch_bounds__(BF16_THREADS)
             fetch(tiles + 2 * s * PART, x, m, k, m0, s * KVR_LINEAR_CUDA_DEPTH);
             fetch(tiles + (2 * s + 1) * PART, w, n, k, n0, s * KVR_LINEAR_CUDA_DEPTH);
         }
-        kvr_copy_commit();
+        kvr_cp_async_commit();
     }
     for (int s = 0; s < steps; s++) {
         const kvr_shared<kvr_bf16> a_tile = tiles + s % STAGES * 2 * PART, b_tile = a_tile + PART;
         const int next = s + STAGES - 1, at = next % STAGES * 2 * PART;
 
-        kvr_copy_wait<STAGES - 2>();
+        kvr_cp_async_wait<STAGES - 2>();
         /* waits until all threads' copies of step s have arrived, and all threads have read the
          * tiles of step s - 1, which the copies below overwrite */
         __syncthreads();
@@ -240,7 +240,7 @@ static __global__ void __launch_bounds__(BF16_THREADS)
             fetch(tiles + at, x, m, k, m0, next * KVR_LINEAR_CUDA_DEPTH);
             fetch(tiles + (at + PART), w, n, k, n0, next * KVR_LINEAR_CUDA_DEPTH);
         }
-        kvr_copy_commit();
+        kvr_cp_async_commit();
         multiply_stage(a_tile, b_tile, lane, wm, wn, sum);
     }
 #pragma unroll

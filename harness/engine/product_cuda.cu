@@ -1,7 +1,7 @@
 /* product_cuda.cu - see product_cuda.h.
  *
  * Persistent CTAs compute output tiles of 128 rows by 256 columns. A CTA has one producer warp
- * group and two consumer warp groups. Each consumer group computes 64 rows of the tile. One
+ * group and two consumer warpgroups. Each consumer group computes 64 rows of the tile. One
  * producer thread loads the operands, the input x [m,k] and the weights w [n,k], by TMA. A load
  * copies DEPTH = 64 columns of the tile's rows of x and w into one stage of a 4-stage shared-memory
  * pipeline with full and empty mbarriers. The producer already loads operands of the next tile
@@ -20,7 +20,7 @@
 enum {
     PAIR = 2, /* CTAs per cluster */
     CONSUMERS = 2,
-    THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
+    THREADS = (1 + CONSUMERS) * KVR_WARPGROUP,
     ROWS = 128,
     COLUMNS = 256,
     /* A consumer group has HALVES accumulator tiles of 64 rows by 128 columns. */
@@ -137,17 +137,17 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
 
     /* Load i waits until both CTAs have released load i - STAGES, which used the same stage. */
     kvr_barrier_wait_cluster(full + STAGES, (f.i / STAGES + 1) % 2);
-    kvr_barrier_expect(full, STAGE_BYTES);
-    kvr_tile_begin(kvr_as<kvr_bf16>(stage), w.x, f.k0, 0, f.s.m0, full);
+    kvr_barrier_arrive_expect_tx(full, STAGE_BYTES);
+    kvr_tma_load(kvr_as<kvr_bf16>(stage), w.x, f.k0, 0, f.s.m0, full);
 #pragma unroll 1
     for (int h = 0; h < PAIR; h++) {
         const kvr_shared<kvr_bf16> to = kvr_as<kvr_bf16>(stage + (A_BYTES + h * (W_BYTES / PAIR)));
         const int n0 = f.s.n0 + h * (COLUMNS / PAIR);
 
         if (!f.s.shares)
-            kvr_tile_begin(to, w.of[f.s.layer].w, f.k0, 0, n0, full);
+            kvr_tma_load(to, w.of[f.s.layer].w, f.k0, 0, n0, full);
         else if (h == rank)
-            kvr_tile_begin_all(to, w.of[f.s.layer].w, f.k0, 0, n0, full);
+            kvr_tma_load_multicast(to, w.of[f.s.layer].w, f.k0, 0, n0, full);
     }
     f.i++;
     f.k0 += DEPTH;
@@ -331,16 +331,17 @@ static __device__ __forceinline__ void finish(const struct work &w, const struct
     }
 }
 
-/* Main loop of a consumer warp group. */
+/* Main loop of a consumer warpgroup. */
 template <int E>
 static __device__ __forceinline__ void consume(const struct work &w, int group,
                                                kvr_shared<uint8_t> shared)
 {
     const kvr_shared<uint64_t> full = barriers_at(shared);
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % KVR_WARP_GROUP / 32;
-    const kvr_operand a =
-        kvr_operand_at(kvr_as<const kvr_bf16>(shared + group * (A_BYTES / CONSUMERS)), 0, OCTET);
-    const kvr_operand b = kvr_operand_at(kvr_as<const kvr_bf16>(shared + A_BYTES), 0, OCTET);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % KVR_WARPGROUP / 32;
+    const kvr_matrix_desc a = kvr_matrix_desc_at(
+        kvr_as<const kvr_bf16>(shared + group * (A_BYTES / CONSUMERS)), 0, OCTET);
+    const kvr_matrix_desc b =
+        kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared + A_BYTES), 0, OCTET);
     kvr_sums sums[HALVES];
     unsigned i = 0;
 
@@ -350,15 +351,17 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
 #pragma unroll 1
         for (int k0 = 0; k0 < w.k; k0 += DEPTH, i++) {
             const int stage = (int)(i % STAGES * STAGE_BYTES);
-            const kvr_operand of_a = kvr_operand_from(a, stage), of_b = kvr_operand_from(b, stage);
+            const kvr_matrix_desc of_a = kvr_matrix_desc_advance(a, stage),
+                                  of_b = kvr_matrix_desc_advance(b, stage);
 
             kvr_barrier_wait(full + (int)(i % STAGES), i / STAGES % 2);
 #pragma unroll
             for (int c = 0; c < LINE; c += 32)
 #pragma unroll
                 for (int h = 0; h < HALVES; h++)
-                    kvr_wgmma(sums[h], kvr_operand_from(of_a, c),
-                              kvr_operand_from(of_b, h * (W_BYTES / HALVES) + c), k0 + c > 0);
+                    kvr_wgmma(sums[h], kvr_matrix_desc_advance(of_a, c),
+                              kvr_matrix_desc_advance(of_b, h * (W_BYTES / HALVES) + c),
+                              k0 + c > 0);
             kvr_wgmma_commit();
             kvr_wgmma_wait<1>();
             if (k0)
@@ -397,16 +400,16 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* `group` is the index of the thread's warp group. The shuffle tells the compiler that `group`
+    /* `group` is the index of the thread's warpgroup. The shuffle tells the compiler that `group`
      * is uniform across the warp. */
-    const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
+    const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARPGROUP, 0);
 
     if (!threadIdx.x) {
         const kvr_shared<uint64_t> full = barriers_at(shared);
 
         for (int i = 0; i < STAGES; i++) {
             kvr_barrier_init(full + i, 1);
-            kvr_barrier_init(full + (STAGES + i), PAIR * CONSUMERS * KVR_WARP_GROUP / 32);
+            kvr_barrier_init(full + (STAGES + i), PAIR * CONSUMERS * KVR_WARPGROUP / 32);
         }
         kvr_fence_async();
     }

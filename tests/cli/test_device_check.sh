@@ -7,7 +7,7 @@ groups='harness/cache/attend_bytes.cu harness/cache/attend_wgmma.cu harness/engi
 make -s -C "$root" -n CUDA=1 V=1 NVCC=nvcc BUILD="$work/b" cuda >"$out" 2>"$err"
 check "make cuda compiles every kernel source once" \
     test "$(grep -o -- '-c -o [^ ]* [^ ]*\.cu ' "$out" | cut -d' ' -f4 | sort)" = "$(sort <<<"$sources")"
-check "make cuda compiles warp-group kernels for sm_90a" test "$(grep -- sm_90a "$out" | grep -o '[^ ]*\.cu ' | sort -u | xargs)" = "$groups"
+check "make cuda compiles warpgroup kernels for sm_90a" test "$(grep -- sm_90a "$out" | grep -o '[^ ]*\.cu ' | sort -u | xargs)" = "$groups"
 nvcc() { # RELEASE: writes a script in place of nvcc, which reports this release and compiles nothing
     printf '#!/bin/sh\n[ "$1" = --version ] && echo "Cuda compilation tools, release %s, V%s.9" && exit\nexit 3\n' "$1" "$1" >"$work/nvcc"
     chmod +x "$work/nvcc"
@@ -26,7 +26,7 @@ for release in 12.8 12.10 13.0; do
 done
 check "make cuda refuses a program that reports no release" eval "! builds NVCC=false nvcc-version"
 # docs/cuda-internals.md and tools/device/model.tsv have the same modelled rates.
-for kernel in 'rows, warp groups |727' 'pair of CTAs (sm_90a), 4 bits over tokens |633' 'pair, 2 bits, values by token |573'; do
+for kernel in 'rows, warpgroups |727' 'pair of CTAs (sm_90a), 4 bits over tokens |633' 'pair, 2 bits, values by token |573'; do
     check "docs/cuda-internals.md has ${kernel#*|} TFLOP/s" awk -F'|' -v k="${kernel%|*}" -v v="${kernel#*|}" \
         'index($2, " " k) == 1 && $5 + 0 == v { found = 1 } END { exit !found }' "$root/docs/cuda-internals.md"
     check "tools/device/model.tsv has ${kernel#*|} TFLOP/s" grep -q "	${kernel#*|}000	" "$root/tools/device/model.tsv"

@@ -61,7 +61,7 @@ printf 'attend<128>\t14\t176\t1\t3\tSTS.128>=1\n' >"$work/limits"
 model 1 "limits for a path with an STS.128, which is missing" --limits "$work/limits"
 printf 'attend<128>\t13\t100\t0\t1\tLDG>=1\n' >"$work/limits"
 model 1 "limits for a path with an LDG, which is missing" --limits "$work/limits"
-# A warp group's wgmma counts as 16 MMAs of 16 x 8 x 16 per warp. It uses the tensor core for 1.1 x 64 cycles,
+# A warpgroup's wgmma counts as 16 MMAs of 16 x 8 x 16 per warp. It uses the tensor core for 1.1 x 64 cycles,
 # asynchronously until the wait. The eight MUFU instructions after the wait use another pipe for 8 x 8 cycles.
 {
     echo '.L_x_1:'
@@ -76,14 +76,14 @@ model 1 "limits for a path with an LDG, which is missing" --limits "$work/limits
 } | listing groups >"$work/k.hex"
 model 0 "a kernel with wgmma instructions" --warps 2
 check "wgmma instructions count as MMAs of warps" test "$(row 'products a tile')" = 32
-check "two warp groups that alternate keep the tensor cores busy" \
+check "two warpgroups that alternate keep the tensor cores busy" \
     awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 275 && c <= 305) }'
 check "the cycles of the tensor cores are printed" test "$(row 'tensor cores, cycles')" = 282
 check "the issue cycles are printed" test "$(row 'issue, cycles')" = 28
 printf 'groups<128>\t14\t240\t0\t1\ttensor<=1.15\n' >"$work/limits"
-model 0 "two warp groups stay within 1.15 times the time of the tensor cores" --limits "$work/limits"
+model 0 "two warpgroups stay within 1.15 times the time of the tensor cores" --limits "$work/limits"
 sed -i 's/^\(  *.\*[0-9a-f]*\*.  *\)BAR.ARV.*;/\1NOP ;/; s/^\(  *.\*[0-9a-f]*\*.  *\)BAR.SYNC.*;/\1NOP ;/' "$work/k.hex"
-model 1 "one warp group exceeds 1.15 times the time of the tensor cores" --warps 1 --limits "$work/limits"
+model 1 "one warpgroup exceeds 1.15 times the time of the tensor cores" --warps 1 --limits "$work/limits"
 says "the error has the limit of 1.15" 'of the time of its tensor cores, limit 1.15'
 # A producer warp that decodes takes issue slots of the consumer warps, and they wait for the producer.
 listing pipeline <<'CODE' >"$work/k.hex"

@@ -415,7 +415,7 @@ END_TEST
 
 TCase *cases_product(void)
 {
-    TCase *tc = tcase_create("products of warp groups");
+    TCase *tc = tcase_create("products of warpgroups");
 
     tcase_set_timeout(tc, 600);
     tcase_add_test(tc, what_is_taken);

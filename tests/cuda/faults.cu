@@ -234,10 +234,10 @@ static __global__ void many_barriers(kvr_global<float> x)
 static __device__ void copy_mine(kvr_shared<float> tile, kvr_global<float> x)
 {
     if (threadIdx.x < FAULT_THREADS / 4)
-        kvr_copy_begin(kvr_as<uint4>(tile + 4 * threadIdx.x),
-                       kvr_as<const uint4>(x + blockIdx.x * FAULT_THREADS + 4 * threadIdx.x),
-                       threadIdx.x % 2 == 0);
-    kvr_copy_commit();
+        kvr_cp_async(kvr_as<uint4>(tile + 4 * threadIdx.x),
+                     kvr_as<const uint4>(x + blockIdx.x * FAULT_THREADS + 4 * threadIdx.x),
+                     threadIdx.x % 2 == 0);
+    kvr_cp_async_commit();
 }
 
 static __global__ void innocent_copy(kvr_global<float> x)
@@ -245,8 +245,8 @@ static __global__ void innocent_copy(kvr_global<float> x)
     KVR_SHARED(float, tile, FAULT_THREADS);
 
     copy_mine(tile, x);
-    kvr_copy_commit(); /* commits an empty group */
-    kvr_copy_wait<1>();
+    kvr_cp_async_commit(); /* commits an empty group */
+    kvr_cp_async_wait<1>();
     __syncthreads();
     x[global_index()] = tile[FAULT_THREADS - 1 - threadIdx.x];
 }
@@ -256,7 +256,7 @@ static __global__ void copy_not_awaited(kvr_global<float> x)
     KVR_SHARED(float, tile, FAULT_THREADS);
 
     copy_mine(tile, x);
-    kvr_copy_wait<1>();
+    kvr_cp_async_wait<1>();
     __syncthreads();
     x[global_index()] = tile[FAULT_THREADS - 1 - threadIdx.x];
 }
@@ -266,7 +266,7 @@ static __global__ void copy_not_shared(kvr_global<float> x)
     KVR_SHARED(float, tile, FAULT_THREADS);
 
     copy_mine(tile, x);
-    kvr_copy_wait<0>();
+    kvr_cp_async_wait<0>();
     x[global_index()] = tile[FAULT_THREADS - 1 - threadIdx.x];
 }
 
@@ -301,7 +301,7 @@ static __global__ void too_much_shared(kvr_global<float> x)
     tile[threadIdx.x] = x[global_index()];
 }
 
-/* Uses 2,560 bytes of static shared memory, so that a launch without kvr_stream_ask_shared() may
+/* Uses 2,560 bytes of static shared memory, so that a launch without kvr_stream_opt_in_shared() may
  * use at most 48 KiB - 2,560 bytes of dynamic shared memory. */
 static __global__ void static_and_dynamic(kvr_global<float> x)
 {
@@ -349,7 +349,7 @@ COMMIT(too_much_shared, 0)
 COMMIT(static_and_dynamic, 47744)
 
 /* Launches the kernel static_and_dynamic with `bytes` bytes of dynamic shared memory, but does not
- * first raise the kernel's limit by kvr_stream_ask_shared(). */
+ * first raise the kernel's limit by kvr_stream_opt_in_shared(). */
 static void launch_unasked(struct kvr_stream *s, float *x, size_t bytes)
 {
     const struct kvr_emu::shape shape = { "static_and_dynamic",

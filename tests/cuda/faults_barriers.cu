@@ -1,5 +1,7 @@
-/* faults_barriers.cu - kernels with phases of mbarriers, named barriers and setmaxnreg. Each kernel has one deliberate
- * error, which the CUDA emulator must report, or none; see faults_hopper.h. */
+/* faults_barriers.cu - kernels with phases of mbarriers, named barriers and setmaxnreg.
+ *
+ * Each kernel has one deliberate error, which the CUDA emulator must report, or none; see
+ * faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
@@ -65,7 +67,7 @@ static __global__ void phase_overtaken(kvr_global<float> x)
     kvr_barrier_arrive(full);
 }
 
-/* ---- named barriers: 64 threads, or three warp groups --------------------------------------- */
+/* ---- named barriers: 64 threads, or three warpgroups --------------------------------------- */
 
 static __global__ void named_innocent(kvr_global<float> x)
 {
@@ -190,13 +192,13 @@ static __global__ void named_after_nothing(kvr_global<float> x)
     x[i] = tile[i ^ 1];
 }
 
-/* A producer and two consumer warp groups. The launch allocates 168 registers for each of 384
+/* A producer and two consumer warpgroups. The launch allocates 168 registers for each of 384
  * threads, and setmaxnreg can only redistribute these registers. */
 template <int PRODUCER, int CONSUMER> static __global__ void registers_split(kvr_global<float> x)
 {
     if (!threadIdx.x)
         x[0] = 0;
-    if (threadIdx.x < KVR_WARP_GROUP)
+    if (threadIdx.x < KVR_WARPGROUP)
         kvr_setmaxnreg_dec<PRODUCER>();
     else
         kvr_setmaxnreg_inc<CONSUMER>();
@@ -209,12 +211,12 @@ static __global__ void registers_too_many(kvr_global<float> x)
     kvr_setmaxnreg_inc<240>();
 }
 
-/* Executes setmaxnreg.inc although no warp group has released registers. */
+/* Executes setmaxnreg.inc although no warpgroup has released registers. */
 static __global__ void registers_not_given(kvr_global<float> x)
 {
     if (!threadIdx.x)
         x[0] = 0;
-    if (threadIdx.x >= KVR_WARP_GROUP)
+    if (threadIdx.x >= KVR_WARPGROUP)
         kvr_setmaxnreg_inc<176>();
 }
 
@@ -260,14 +262,14 @@ static __global__ void registers_of_warps(kvr_global<float> x)
         kvr_setmaxnreg_dec<32>();
 }
 
-/* Executes setmaxnreg dec, then inc, with or without a barrier of the warp group between them. */
+/* Executes setmaxnreg dec, then inc, with or without a barrier of the warpgroup between them. */
 template <int MEETS> static __global__ void registers_again(kvr_global<float> x)
 {
     if (!threadIdx.x)
         x[0] = 0;
     kvr_setmaxnreg_dec<24>();
     if (MEETS)
-        kvr_named_sync(1 + (int)threadIdx.x / KVR_WARP_GROUP, KVR_WARP_GROUP);
+        kvr_named_sync(1 + (int)threadIdx.x / KVR_WARPGROUP, KVR_WARPGROUP);
     kvr_setmaxnreg_inc<168>();
 }
 
@@ -284,19 +286,19 @@ COMMIT(named_other_counts, 1, FAULT_THREADS)
 COMMIT(named_none, 1, FAULT_THREADS)
 COMMIT(named_odd_count, 1, FAULT_THREADS)
 COMMIT(named_sixteen, 1, FAULT_THREADS)
-COMMIT(named_half_warps, 1, KVR_WARP_GROUP)
+COMMIT(named_half_warps, 1, KVR_WARPGROUP)
 COMMIT(named_comes_twice, 1, FAULT_THREADS)
 COMMIT(named_arrives_and_reads, 1, FAULT_THREADS)
 COMMIT(named_of_others, 1, FAULT_THREADS)
 COMMIT(named_after_others, 1, FAULT_THREADS)
 COMMIT(named_after_nothing, 1, FAULT_THREADS)
-COMMIT(registers_too_many, 1, 3 * KVR_WARP_GROUP)
-COMMIT(registers_not_fewer, 1, 3 * KVR_WARP_GROUP)
-COMMIT(registers_not_given, 1, 3 * KVR_WARP_GROUP)
-COMMIT(registers_not_more, 1, 3 * KVR_WARP_GROUP)
-COMMIT(registers_of_a_warp, 1, 3 * KVR_WARP_GROUP)
-COMMIT(registers_of_lanes, 1, 3 * KVR_WARP_GROUP)
-COMMIT(registers_of_warps, 1, 3 * KVR_WARP_GROUP)
+COMMIT(registers_too_many, 1, 3 * KVR_WARPGROUP)
+COMMIT(registers_not_fewer, 1, 3 * KVR_WARPGROUP)
+COMMIT(registers_not_given, 1, 3 * KVR_WARPGROUP)
+COMMIT(registers_not_more, 1, 3 * KVR_WARPGROUP)
+COMMIT(registers_of_a_warp, 1, 3 * KVR_WARPGROUP)
+COMMIT(registers_of_lanes, 1, 3 * KVR_WARPGROUP)
+COMMIT(registers_of_warps, 1, 3 * KVR_WARPGROUP)
 
 template <int PHASE> static void commit_phase_missed(struct kvr_stream *s, float *x)
 {
@@ -306,12 +308,12 @@ template <int PHASE> static void commit_phase_missed(struct kvr_stream *s, float
 template <int PRODUCER, int CONSUMER>
 static void commit_registers_split(struct kvr_stream *s, float *x)
 {
-    KVR_LAUNCH((registers_split<PRODUCER, CONSUMER>), 1, 3 * KVR_WARP_GROUP, 0, s, x);
+    KVR_LAUNCH((registers_split<PRODUCER, CONSUMER>), 1, 3 * KVR_WARPGROUP, 0, s, x);
 }
 
 template <int MEETS> static void commit_registers_again(struct kvr_stream *s, float *x)
 {
-    KVR_LAUNCH(registers_again<MEETS>, 1, 3 * KVR_WARP_GROUP, 0, s, x);
+    KVR_LAUNCH(registers_again<MEETS>, 1, 3 * KVR_WARPGROUP, 0, s, x);
 }
 
 #define SPLIT(producer, consumer, expect)                                                          \
@@ -353,11 +355,10 @@ const struct fault barrier_faults[] = {
     NAMED(registers_not_given, "setmaxnreg.inc to 176 waits forever"),
     NAMED(registers_not_fewer, "setmaxnreg.dec: to 248 registers, a thread has 168"),
     NAMED(registers_not_more, "setmaxnreg.inc: to 160 registers, a thread has 168"),
-    NAMED(registers_of_a_warp, "warp 1 has executed 1, the first of its warp group 0"),
+    NAMED(registers_of_a_warp, "warp 1 has executed 1, the first of its warpgroup 0"),
     NAMED(registers_of_lanes, "the lanes of a warp execute different ones"),
-    NAMED(registers_of_warps, "another of its warp group"),
+    NAMED(registers_of_warps, "another of its warpgroup"),
     { "registers_again", commit_registers_again<1>, NULL },
-    { "registers_again_unmet", commit_registers_again<0>,
-      "before its warp group has synchronized" },
+    { "registers_again_unmet", commit_registers_again<0>, "before its warpgroup has synchronized" },
 };
 const int n_barrier_faults = sizeof barrier_faults / sizeof barrier_faults[0];

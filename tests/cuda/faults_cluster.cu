@@ -76,7 +76,7 @@ template <int FAULT> static __global__ void exchange(kvr_global<float> x)
         else if (FAULT != FREES_NOT)
             kvr_barrier_wait_cluster(empty, (unsigned)(r + 1) & 1);
         if (!i)
-            kvr_remote_expect(its_full, FAULT_THREADS * 16 + n);
+            kvr_remote_arrive_expect_tx(its_full, FAULT_THREADS * 16 + n);
         kvr_remote_store(
             FAULT == STORES_ODD ? kvr_remote_as<uint4>(kvr_remote_as<uint64_t>(its_tile) + 1)
                                 : its_tile + i,
@@ -148,7 +148,7 @@ template <int FAULT> static __global__ void give(kvr_global<float> x)
     if (!i) {
         const kvr_remote<uint8_t> to = kvr_remote_as<uint8_t>(kvr_remote_of(theirs, other));
 
-        kvr_remote_expect(its, FAULT_THREADS * 16);
+        kvr_remote_arrive_expect_tx(its, FAULT_THREADS * 16);
         kvr_remote_copy(to, FAULT == GIVES_BARRIER ? kvr_as<uint8_t>(came) : kvr_as<uint8_t>(mine),
                         FAULT == GIVES_NONE ? 0
                         : FAULT == GIVES_BARRIER
@@ -191,11 +191,11 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
     const unsigned other = (unsigned)rank ^ 1u;
     const kvr_remote<uint64_t> its_put = kvr_remote_of(put, other);
     const kvr_remote<uint4> its_tile = kvr_remote_of(kvr_as<uint4>(shared + AT_PUT), other);
-    const kvr_operand queries = kvr_operand_at(kvr_as<const kvr_bf16>(shared), 0, 1024);
+    const kvr_matrix_desc queries = kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared), 0, 1024);
     kvr_sums sums;
 
     if (!self) {
-        kvr_barrier_init(put, KVR_WARP_GROUP / 32 + 1);
+        kvr_barrier_init(put, KVR_WARPGROUP / 32 + 1);
         kvr_barrier_init(copied, 1);
         kvr_fence_async();
     }
@@ -203,10 +203,11 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
     if (FAULT != COPY_NOT_BEGUN)
         meet();
     if (!self)
-        kvr_barrier_expect(copied, TILE_BYTES);
+        kvr_barrier_arrive_expect_tx(copied, TILE_BYTES);
     if (!self && !rank)
-        kvr_tile_begin_all(kvr_as<kvr_bf16>(shared + AT_COPIED), map, 0, 1, HOPPER_COLUMNS, copied);
-    for (int i = self; i < HOPPER_ROWS * 8; i += KVR_WARP_GROUP) {
+        kvr_tma_load_multicast(kvr_as<kvr_bf16>(shared + AT_COPIED), map, 0, 1, HOPPER_COLUMNS,
+                               copied);
+    for (int i = self; i < HOPPER_ROWS * 8; i += KVR_WARPGROUP) {
         const int r = i / 8, c = i % 8;
         const kvr_global<const float> from = a + r * 64 + c * 8;
 
@@ -214,7 +215,7 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
             uint4{ kvr_bf16_pair(from[0], from[1]), kvr_bf16_pair(from[2], from[3]),
                    kvr_bf16_pair(from[4], from[5]), kvr_bf16_pair(from[6], from[7]) };
     }
-    for (int i = self; i < ROWS_EACH * 8; i += KVR_WARP_GROUP) {
+    for (int i = self; i < ROWS_EACH * 8; i += KVR_WARPGROUP) {
         const int r = rank * ROWS_EACH + i / 8, c = i % 8, at = r * 8 + (c ^ r % 8);
         const uint4 x = kvr_as<const uint4>(b + (r * 128 + 64 + c * 8))[0];
 
@@ -222,21 +223,22 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
         kvr_remote_store(its_tile + at, x, its_put);
     }
     if (!self)
-        kvr_remote_expect(its_put, TILE_BYTES / PAIR);
+        kvr_remote_arrive_expect_tx(its_put, TILE_BYTES / PAIR);
     kvr_fence_async();
     __syncwarp();
     if (self % 32 == 0)
         kvr_barrier_arrive(put);
-    kvr_named_sync(1, KVR_WARP_GROUP); /* waits until all threads have stored `a` to `shared` */
+    kvr_named_sync(1, KVR_WARPGROUP); /* waits until all threads have stored `a` to `shared` */
     kvr_barrier_wait_cluster(put, 0);
     if (FAULT != READ_UNFENCED)
         kvr_fence_async();
     kvr_barrier_wait(copied, 0);
     kvr_wgmma_fence(sums);
     for (int k = 0; k < 8; k++)
-        kvr_wgmma(sums, kvr_operand_from(queries, k % 4 * 32),
-                  kvr_operand_from(kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_PUT), 0, 1024),
-                                   k / 4 * TILE_BYTES + k % 4 * 32),
+        kvr_wgmma(sums, kvr_matrix_desc_advance(queries, k % 4 * 32),
+                  kvr_matrix_desc_advance(
+                      kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared + AT_PUT), 0, 1024),
+                      k / 4 * TILE_BYTES + k % 4 * 32),
                   k > 0);
     kvr_wgmma_commit();
     kvr_wgmma_wait<0>(sums);
@@ -279,7 +281,7 @@ static void run_multiply(struct kvr_stream *s, const float *a, const void *b, fl
     struct kvr_tensor_map map;
 
     kvr_tensor_map_of(&map, b, HOPPER_TOKENS, 2, 64, HOPPER_COLUMNS, KVR_SWIZZLE_128);
-    KVR_LAUNCH_CLUSTERS(multiply<FAULT>, PAIR, PAIR, KVR_WARP_GROUP, SHARED, s, map, a,
+    KVR_LAUNCH_CLUSTERS(multiply<FAULT>, PAIR, PAIR, KVR_WARPGROUP, SHARED, s, map, a,
                         (const kvr_bf16 *)b, out);
 }
 

@@ -1,4 +1,4 @@
-/* faults_hopper.cu - a pipeline of a producer and a consumer warp group. It has one deliberate
+/* faults_hopper.cu - a pipeline of a producer and a consumer warpgroup. It has one deliberate
  * error (fault), which the CUDA emulator must report, or none; see faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
@@ -60,7 +60,7 @@ enum fault_kind {
 };
 
 enum {
-    THREADS = 2 * KVR_WARP_GROUP,
+    THREADS = 2 * KVR_WARPGROUP,
     STAGES = 2,
     TILE_BYTES = HOPPER_COLUMNS * 128,
     AT_TILES = HOPPER_ROWS * 128,
@@ -68,11 +68,11 @@ enum {
     SHARED = AT_BARRIERS + 2 * STAGES * 8,
 };
 
-/* The threads of one warp group convert the F32 matrix `a` [64,64] to BF16 and store it in the
+/* The threads of one warpgroup convert the F32 matrix `a` [64,64] to BF16 and store it in the
  * swizzled tile at `to`. */
 static __device__ void put_rows(kvr_global<const float> a, kvr_shared<uint8_t> to)
 {
-    for (int i = (int)threadIdx.x % KVR_WARP_GROUP; i < HOPPER_ROWS * 8; i += KVR_WARP_GROUP) {
+    for (int i = (int)threadIdx.x % KVR_WARPGROUP; i < HOPPER_ROWS * 8; i += KVR_WARPGROUP) {
         const int r = i / 8, c = i % 8;
         const kvr_global<const float> from = a + r * 64 + c * 8;
         const uint4 x = { kvr_bf16_pair(from[0], from[1]), kvr_bf16_pair(from[2], from[3]),
@@ -84,7 +84,7 @@ static __device__ void put_rows(kvr_global<const float> a, kvr_shared<uint8_t> t
 
 static __device__ void put_sums(kvr_sums &sums, kvr_global<float> out)
 {
-    const int self = (int)threadIdx.x % KVR_WARP_GROUP, row = self / 32 * 16 + self % 32 / 4;
+    const int self = (int)threadIdx.x % KVR_WARPGROUP, row = self / 32 * 16 + self % 32 / 4;
 
     for (int i = 0; i < 64; i++)
         out[(row + i / 2 % 2 * 8) * HOPPER_COLUMNS + i / 4 * 8 + self % 4 * 2 + i % 2] = sums[i];
@@ -105,25 +105,25 @@ static __device__ void produce(const struct kvr_tensor_map &map, kvr_shared<uint
             FAULT == COPY_PAST_THE_END ? (int)AT_BARRIERS : AT_TILES + stage * TILE_BYTES;
 
         kvr_barrier_wait(empty + stage, (unsigned)(t / STAGES + (FAULT != FREES_OTHER_PARITY)) & 1);
-        kvr_barrier_expect(full + stage, TILE_BYTES + more);
-        kvr_tile_begin(kvr_as<kvr_bf16>(shared + at +
-                                        (FAULT == COPY_MISPLACED         ? 512
-                                         : FAULT == COPY_MISPLACED_PLAIN ? 64
-                                                                         : 0)),
-                       map, FAULT == COPY_OTHER_CHANNELS ? 8 : 0, 1,
-                       t % HOPPER_TILES * HOPPER_COLUMNS, full + stage);
+        kvr_barrier_arrive_expect_tx(full + stage, TILE_BYTES + more);
+        kvr_tma_load(kvr_as<kvr_bf16>(shared + at +
+                                      (FAULT == COPY_MISPLACED         ? 512
+                                       : FAULT == COPY_MISPLACED_PLAIN ? 64
+                                                                       : 0)),
+                     map, FAULT == COPY_OTHER_CHANNELS ? 8 : 0, 1,
+                     t % HOPPER_TILES * HOPPER_COLUMNS, full + stage);
     }
 }
 
 /* Returns the wgmma descriptor of the operand at `p`; the fault, if it concerns descriptors, makes
  * the descriptor invalid. */
-template <int FAULT> static __device__ kvr_operand operand_of(kvr_shared<uint8_t> p)
+template <int FAULT> static __device__ kvr_matrix_desc operand_of(kvr_shared<uint8_t> p)
 {
-    const kvr_operand right =
-        kvr_operand_at(kvr_as<const kvr_bf16>(p), FAULT == LEADING_TOO_FAR ? 1 << 18 : 0,
-                       FAULT == PAST_THE_END ? 4096
-                       : FAULT == STRIDE_ODD ? 1032
-                                             : 1024);
+    const kvr_matrix_desc right =
+        kvr_matrix_desc_at(kvr_as<const kvr_bf16>(p), FAULT == LEADING_TOO_FAR ? 1 << 18 : 0,
+                           FAULT == PAST_THE_END ? 4096
+                           : FAULT == STRIDE_ODD ? 1032
+                                                 : 1024);
 
     if (FAULT == BITS_OF_NO_FIELD)
         return right | 1 << 14;
@@ -131,25 +131,25 @@ template <int FAULT> static __device__ kvr_operand operand_of(kvr_shared<uint8_t
         return right | (uint64_t)1 << 49;
     if (FAULT == OTHER_SWIZZLE)
         return right ^ (uint64_t)3 << 62;
-    return kvr_operand_from(right, FAULT == BETWEEN_ROWS    ? 128
-                                   : FAULT == MOVED_ODD     ? 8
-                                   : FAULT == MOVED_TOO_FAR ? 1 << 18
-                                   : FAULT == MOVED_BEFORE  ? -(1 << 18)
-                                   : FAULT == NO_ARRAY      ? 64 * 1024
-                                                            : 0);
+    return kvr_matrix_desc_advance(right, FAULT == BETWEEN_ROWS    ? 128
+                                          : FAULT == MOVED_ODD     ? 8
+                                          : FAULT == MOVED_TOO_FAR ? 1 << 18
+                                          : FAULT == MOVED_BEFORE  ? -(1 << 18)
+                                          : FAULT == NO_ARRAY      ? 64 * 1024
+                                                                   : 0);
 }
 
 template <int FAULT>
 static __device__ void consume(kvr_shared<uint8_t> shared, kvr_shared<uint64_t> full,
                                kvr_shared<uint64_t> empty, kvr_global<float> out)
 {
-    const kvr_operand a = kvr_operand_at(kvr_as<const kvr_bf16>(shared), 0, 1024);
+    const kvr_matrix_desc a = kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared), 0, 1024);
     struct kvr_registers<unsigned, 4> weights;
     kvr_sums sums, other;
 
     for (int t = 0; t < HOPPER_TILES; t++) {
         const int stage = t % STAGES, at = AT_TILES + stage * TILE_BYTES;
-        const kvr_operand b = operand_of<FAULT>(shared + at);
+        const kvr_matrix_desc b = operand_of<FAULT>(shared + at);
         const bool last = t == HOPPER_TILES - 1;
 
         if (FAULT == LOOKS_EARLY)
@@ -166,14 +166,15 @@ static __device__ void consume(kvr_shared<uint8_t> shared, kvr_shared<uint64_t> 
         for (int k = 0; k < 4; k++) {
             const int other_k = FAULT == ANOTHER_OPERAND && threadIdx.x / 32 == 5 ? 3 - k : k;
 
-            kvr_wgmma(sums, kvr_operand_from(a, 32 * k), kvr_operand_from(b, 32 * other_k), t || k);
+            kvr_wgmma(sums, kvr_matrix_desc_advance(a, 32 * k),
+                      kvr_matrix_desc_advance(b, 32 * other_k), t || k);
         }
         if (FAULT != NOT_COMMITTED)
             kvr_wgmma_commit();
         if (FAULT == SUMS_EARLY)
             out[threadIdx.x] = sums[0];
         if (FAULT == OVERWRITES)
-            kvr_as<unsigned>(shared)[threadIdx.x % KVR_WARP_GROUP] = 0;
+            kvr_as<unsigned>(shared)[threadIdx.x % KVR_WARPGROUP] = 0;
         if (FAULT == FREED_EARLY) {
             __syncwarp();
             if (threadIdx.x % 32 == 0)
@@ -229,7 +230,7 @@ static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map ma
         full[1] = 0;
     if (FAULT == BARRIER_READ && threadIdx.x == 3)
         out[0] = (float)(int)kvr_as<unsigned>(empty + 1)[1];
-    if (threadIdx.x < KVR_WARP_GROUP) {
+    if (threadIdx.x < KVR_WARPGROUP) {
         kvr_setmaxnreg_dec<24>();
         if (!threadIdx.x)
             produce<FAULT>(map, shared, full, empty);
@@ -239,7 +240,7 @@ static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map ma
     put_rows(a, shared);
     if (FAULT != WRITES_UNFENCED)
         kvr_fence_async();
-    kvr_named_sync(1, KVR_WARP_GROUP);
+    kvr_named_sync(1, KVR_WARPGROUP);
     consume<FAULT>(shared, full, empty, out);
 }
 
@@ -253,16 +254,16 @@ static __global__ void transposed(const __grid_constant__ struct kvr_tensor_map 
     enum { PANEL = HOPPER_ROWS * 128 };
     const kvr_shared<uint64_t> full = kvr_as<uint64_t>(shared + 2 * PANEL);
     const int self = (int)threadIdx.x, row = self / 32 * 16 + self % 32 / 4;
-    const kvr_operand b = kvr_operand_at(kvr_as<const kvr_bf16>(shared), PANEL, 1024);
+    const kvr_matrix_desc b = kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared), PANEL, 1024);
     struct kvr_registers<unsigned, 16> of_a;
     kvr_sums sums;
 
     if (!self) {
         kvr_barrier_init(full, 1);
         kvr_fence_async();
-        kvr_barrier_expect(full, 2 * PANEL);
+        kvr_barrier_arrive_expect_tx(full, 2 * PANEL);
         for (int p = 0; p < 2; p++)
-            kvr_tile_begin(kvr_as<kvr_bf16>(shared + p * PANEL), map, 64 * p, 0, 0, full);
+            kvr_tma_load(kvr_as<kvr_bf16>(shared + p * PANEL), map, 64 * p, 0, 0, full);
     }
     __syncthreads();
     for (int i = 0; i < 16; i++) {
@@ -276,7 +277,7 @@ static __global__ void transposed(const __grid_constant__ struct kvr_tensor_map 
     kvr_barrier_wait(full, 0);
     kvr_wgmma_fence(sums, of_a);
     for (int k = 0; k < 4; k++) { /* each wgmma is a group of its own */
-        kvr_wgmma_transposed(sums, of_a, 4 * k, kvr_operand_from(b, k * 2048));
+        kvr_wgmma_transposed(sums, of_a, 4 * k, kvr_matrix_desc_advance(b, k * 2048));
         kvr_wgmma_commit();
     }
     kvr_wgmma_wait<1>();
@@ -289,8 +290,7 @@ void hopper_transposed(struct kvr_stream *s, const float *a, const void *b, floa
     struct kvr_tensor_map map;
 
     kvr_tensor_map_of(&map, b, HOPPER_ROWS, 1, 128, HOPPER_ROWS, KVR_SWIZZLE_128);
-    KVR_LAUNCH_CLUSTERS(transposed, 2, 2, KVR_WARP_GROUP, 2 * HOPPER_ROWS * 128 + 8, s, map, a,
-                        out);
+    KVR_LAUNCH_CLUSTERS(transposed, 2, 2, KVR_WARPGROUP, 2 * HOPPER_ROWS * 128 + 8, s, map, a, out);
 }
 
 bool hopper_map(const void *rows, int64_t n_tok, int n_heads, int head_dim, int box_tok)
@@ -346,7 +346,7 @@ enum bytes_fault {
     BYTES_BETWEEN_ROWS,
     BYTES_PAST_THE_END,
     BYTES_LEFT,
-    BYTES_OF_THREE_WARPS, /* the block has three warps, but a warp group has four */
+    BYTES_OF_THREE_WARPS, /* the block has three warps, but a warpgroup has four */
 };
 
 /* Multiplies the matrix `a` [64,128] by the transpose of the matrix `b` [128,128] twice; TMA loads
@@ -360,21 +360,21 @@ static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
     enum { A = HOPPER_ROWS * 128, B = HOPPER_COLUMNS * 128 };
     const kvr_shared<uint64_t> full = kvr_as<uint64_t>(shared + A + B);
     const int self = (int)threadIdx.x, row = self / 32 * 16 + self % 32 / 4;
-    const kvr_operand of_a = kvr_operand_at(kvr_as<const kvr_bf16>(shared), 0, 1024);
-    const kvr_operand of_b =
-        kvr_operand_from(kvr_operand_at(kvr_as<const kvr_bf16>(shared + A), 0,
-                                        FAULT == BYTES_PAST_THE_END ? 4096 : 1024),
-                         FAULT == BYTES_BETWEEN_ROWS ? 128 : 0);
+    const kvr_matrix_desc of_a = kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared), 0, 1024);
+    const kvr_matrix_desc of_b =
+        kvr_matrix_desc_advance(kvr_matrix_desc_at(kvr_as<const kvr_bf16>(shared + A), 0,
+                                                   FAULT == BYTES_PAST_THE_END ? 4096 : 1024),
+                                FAULT == BYTES_BETWEEN_ROWS ? 128 : 0);
     struct kvr_registers<unsigned, 16> four;
-    kvr_whole_sums sums, more;
+    kvr_sums_s32 sums, more;
 
     if (!self) {
         kvr_barrier_init(full, 1);
         kvr_fence_async();
-        kvr_barrier_expect(full, B);
-        kvr_tile_begin(kvr_as<kvr_bf16>(shared + A), map, 0, 0, 0, full);
+        kvr_barrier_arrive_expect_tx(full, B);
+        kvr_tma_load(kvr_as<kvr_bf16>(shared + A), map, 0, 0, 0, full);
     }
-    for (int i = self; i < HOPPER_ROWS * 8; i += KVR_WARP_GROUP)
+    for (int i = self; i < HOPPER_ROWS * 8; i += KVR_WARPGROUP)
         kvr_as<uint4>(shared + i / 8 * 128 + (i % 8 ^ i / 8 % 8) * 16)[0] =
             kvr_as<const uint4>(a + i * 16)[0];
     if (FAULT != BYTES_UNFENCED)
@@ -388,21 +388,21 @@ static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
         kvr_wgmma_fence(sums, more, four);
     for (int k = 0; k < 4; k++)
         if (FAULT == BYTES_OTHER_SIGNS && self / 32 == 2)
-            kvr_wgmma_bytes(sums, kvr_operand_from(of_a, 32 * k), kvr_operand_from(of_b, 32 * k),
-                            k > 0);
+            kvr_wgmma_u8(sums, kvr_matrix_desc_advance(of_a, 32 * k),
+                         kvr_matrix_desc_advance(of_b, 32 * k), k > 0);
         else
-            kvr_wgmma_signed(sums, kvr_operand_from(of_a, 32 * k), kvr_operand_from(of_b, 32 * k),
-                             k > 0);
+            kvr_wgmma_s8(sums, kvr_matrix_desc_advance(of_a, 32 * k),
+                         kvr_matrix_desc_advance(of_b, 32 * k), k > 0);
     kvr_wgmma_commit();
     if (FAULT == BYTES_SUMS_EARLY)
         out[self] = sums[0];
     for (int k = 0; k < 4; k++)
-        kvr_wgmma_bytes(more, four, 4 * k, kvr_operand_from(of_b, 32 * k), k > 0);
+        kvr_wgmma_u8(more, four, 4 * k, kvr_matrix_desc_advance(of_b, 32 * k), k > 0);
     if (FAULT == BYTES_OPERAND_EARLY)
         four[3] = 0;
     /* adds the product of columns 0 to 31 of `a` and `b` a second time, with `a` in shared
      * memory */
-    kvr_wgmma_bytes(more, of_a, of_b, true);
+    kvr_wgmma_u8(more, of_a, of_b, true);
     kvr_wgmma_commit();
     if (FAULT == BYTES_LEFT)
         return;
@@ -419,7 +419,7 @@ static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
 template <int FAULT>
 static void run_bytes(struct kvr_stream *s, const void *a, const void *b, int *out)
 {
-    const int threads = FAULT == BYTES_OF_THREE_WARPS ? 96 : (int)KVR_WARP_GROUP;
+    const int threads = FAULT == BYTES_OF_THREE_WARPS ? 96 : (int)KVR_WARPGROUP;
     struct kvr_tensor_map map;
 
     kvr_tensor_map_of(&map, b, HOPPER_COLUMNS, 1, 64, HOPPER_COLUMNS,
@@ -486,7 +486,7 @@ const struct fault hopper_faults[] = {
     PIPELINE(BETWEEN_ROWS, "does not start at a row group of a tile"),
     PIPELINE(PAST_THE_END, "read by a product (wgmma)"),
     PIPELINE(ANOTHER_OPERAND, "issue different products"),
-    PIPELINE(A_THREAD_LEAVES, "127 of 128 threads of its warp group"),
+    PIPELINE(A_THREAD_LEAVES, "127 of 128 threads of its warpgroup"),
     PIPELINE(PRODUCTS_LEFT, "without a wait for its products"),
     PIPELINE(COPY_LEFT, "without a wait for an asynchronous copy"),
     PIPELINE(COPY_MISPLACED, "a bulk copy's target is not aligned"),

@@ -39,7 +39,7 @@ static const struct tiny_size wide_size = {
     .frames = 2,
 };
 
-/* A size that the warp-group matrix kernels (WGMMA) accept. */
+/* A size that the warpgroup matrix kernels (WGMMA) accept. */
 static const struct tiny_size grouped_size = {
     .dim = 160,
     .ffn = 72,

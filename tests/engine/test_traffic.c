@@ -52,7 +52,7 @@ enum { MOST = 128 };
 
 /* Counts the launches and bytes of a forward pass that stores nothing. It attends to `past` chunks
  * that the method has stored. groups: use a device of compute capability 9.0, which has the
- * warp-group kernels, instead of 8.0. */
+ * warpgroup kernels, instead of 8.0. */
 static int count_of(const struct size *s, bool groups, const char *method, enum kvr_path path,
                     struct kvr_traffic_line *lines)
 {
@@ -168,7 +168,7 @@ static void fused(struct prediction *p, int64_t times, int64_t n, int64_t k)
     p->read += times * (n * padded(k) * 2 + n * 4);
 }
 
-/* The linear layers of all blocks in warp-group kernels, with residual sums and GELU in their
+/* The linear layers of all blocks in warpgroup kernels, with residual sums and GELU in their
  * epilogues. */
 static struct prediction fused_layers(const struct size *s)
 {
@@ -207,7 +207,7 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
     const int64_t keys = (s->past + 1) * N * d * 2 * 2, prompt = s->text * d * 2 * 2;
     /* three normalisations per block and one in the head */
     const int64_t norms = 3 * L + 1;
-    /* tensors that rope_rows rotates: K, and without warp-group kernels also Q */
+    /* tensors that rope_rows rotates: K, and without warpgroup kernels also Q */
     const int64_t turned = groups ? 1 : 2, blocks = (d + 127) / 128;
     /* bytes that attention reads to normalise and rotate queries itself */
     const int64_t norm = groups ? (N + d) * 4 : 0, angles = groups ? 2 * N * half * 8 : 0;

@@ -147,7 +147,7 @@ answer() {
 # ---- tests ------------------------------------------------------------------------------------------
 
 # Test cases that have failed on a GPU before run first.
-first='attention on tensor cores|attention by bytes|products of warp groups|stages|linear layers|wan|ops'
+first='attention on tensor cores|attention by bytes|products of warpgroups|stages|linear layers|wan|ops'
 cases() { # writes to $logs/all-cases, for each process, a line PROGRAM, PART (from 0), number of PARTS, CASE
     local program case n per programs
     programs=$(cd bin/tests && find . -type f | sed 's|^\./||' | sort)

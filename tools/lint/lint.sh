@@ -125,7 +125,7 @@ no_spills() {
              END { if (!n) print "no kernel was compiled"; exit bad || !n }'
 }
 
-# Compares the numbers of registers that warp groups request (setmaxnreg, in PTX) with the number that ptxas' log
+# Compares the numbers of registers that warpgroups request (setmaxnreg, in PTX) with the number that ptxas' log
 # states for the kernel. Larger requests hang on a GPU.
 registers_fit() {
     local f rc=0 work
@@ -206,7 +206,7 @@ if have nvcc 'machine code of the CUDA kernels' && have python3 'machine code of
     fi
     if later "every kernel by nvcc"; then
         step "nvcc compiles every kernel without register spills" no_spills
-        step "registers of warp groups fit what the launch allocates" registers_fit
+        step "registers of warpgroups fit what the launch allocates" registers_fit
         step "the programs of a device package link" make -s -j"$cores" packed
     fi
 fi

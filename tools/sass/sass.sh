@@ -4,7 +4,7 @@
 #     tools/sass/sass.sh [--markdown]
 #
 # The script compiles attend_mma.cu and conv_mma.cu for sm_90, and attend_wgmma.cu, attend_bytes.cu and
-# product_cuda.cu for sm_90a. From the machine code it checks the registers of warp groups (setmaxnreg.py),
+# product_cuda.cu for sm_90a. From the machine code it checks the registers of warpgroups (setmaxnreg.py),
 # instruction counts and modelled time (sass_model.py). It needs nvcc, nvdisasm (tools/sass/nvdisasm.sh) and
 # Python 3; if one is missing, the exit status is 77.
 set -uo pipefail

@@ -13,7 +13,7 @@ loads, local-memory accesses, divisions (reciprocals and integer-to-float conver
 Cycles and TFLOP/s come from a model of one SM scheduler with the warps that the launch bounds allow. It issues an
 instruction when scoreboards, fixed stall and pipe permit.
 
-The constants of warp-group kernels were calibrated on one H100 80GB HBM3 (132 SMs, 700 W) on 26 November 2026, at
+The constants of warpgroup kernels were calibrated on one H100 80GB HBM3 (132 SMs, 700 W) on 26 November 2026, at
 commit 8175306 with corrected register pools. Five constants are fitted to the eight measurements below, in TFLOP/s
 unless a row names another unit. The model has one clock for all loads; kernels of a whole forward pass take 14 to
 23 % longer than it predicts:
@@ -402,7 +402,7 @@ def layer_rates(took, finish):
 
 
 def attention_cycles(keys, took, cuts):
-    """Returns the cycles of attention of QUERIES queries over `keys` keys by a warp-group kernel, one CTA per SM.
+    """Returns the cycles of attention of QUERIES queries over `keys` keys by a warpgroup kernel, one CTA per SM.
 
     took: cycles per tile of 128 keys; cuts: whether CTAs are split along the keys."""
     blocks, tiles = HEADS * -(-QUERIES // PER_BLOCK), -(-keys // 128)
@@ -447,7 +447,7 @@ def judge(k, warps, limits):
         layers = {}
     blocks = HEADS * -(-QUERIES // PER_BLOCK)
     # An SM runs `warps` CTAs of a mma.sync kernel, each with one warp per scheduler, on tiles of 64 keys. It runs one
-    # CTA of a warp-group kernel, whose two consumer groups have two warps per scheduler, on tiles of 128 keys.
+    # CTA of a warpgroup kernel, whose two consumer groups have two warps per scheduler, on tiles of 128 keys.
     tiles = -(-KEYS // (128 if grouped else 64))
     pace = [took] if grouped else [cycles(path, w) for w in range(1, warps)] + [took]
     lengths = cut(blocks, tiles) if limit and limit.cut else [tiles] * blocks

@@ -5,8 +5,8 @@
     tools/sass/setmaxnreg.py --log k.log k.ptx
     nvdisasm -hex k.cubin >k.hex;         tools/sass/setmaxnreg.py k.hex
 
-A launch allocates R registers per thread, the number that ptxas chose, for all G warp groups. setmaxnreg.inc waits
-until this pool has enough free registers. If the producer warp group keeps N registers per thread and the G - 1
+A launch allocates R registers per thread, the number that ptxas chose, for all G warpgroups. setmaxnreg.inc waits
+until this pool has enough free registers. If the producer warpgroup keeps N registers per thread and the G - 1
 consumer groups request M each, the kernel hangs when N + (G - 1) M > G R. The launch bounds give the number of
 threads. A listing is PTX, with R from the ptxas log, or nvdisasm's SASS, which contains R.
 
@@ -17,7 +17,7 @@ import argparse
 import re
 import sys
 
-WARP_GROUP = 128
+WARPGROUP = 128
 
 
 class Kernel:
@@ -83,15 +83,15 @@ def registers_of(log):
 
 def wrong(k):
     """Returns a message that says why kernel k does not fit, or None if it fits."""
-    if not k.threads or k.threads % WARP_GROUP:
-        return "launch bounds of %s threads, need a multiple of %d (a warp group)" % (k.threads, WARP_GROUP)
+    if not k.threads or k.threads % WARPGROUP:
+        return "launch bounds of %s threads, need a multiple of %d (a warpgroup)" % (k.threads, WARPGROUP)
     if not k.registers:
         return "the number of its registers is unknown; give the ptxas log with --log"
     if len(k.dec) > 1 or len(k.inc) > 1:
         return "setmaxnreg has several register counts: dec to %s, inc to %s; need one of each" % (sorted(k.dec), sorted(k.inc))
     if not k.inc:
         return None
-    groups = k.threads // WARP_GROUP
+    groups = k.threads // WARPGROUP
     producer = k.dec and min(k.dec) or k.registers
     consumer = max(k.inc)
     if producer + (groups - 1) * consumer <= groups * k.registers:

@@ -449,9 +449,9 @@ bool refused(struct kvr_stream *s, const struct shape *shape)
         record(s, "%s: a grid of %u x %u x %u blocks", name, grid.x, grid.y, grid.z);
     else if (shared > s->block_shared)
         record(s, "%s: %zu bytes of shared memory, at most %zu", name, shared, s->block_shared);
-    else if (shared > UNASKED_SHARED && !asked_for(s, shape->entry, shared))
+    else if (shared > DEFAULT_SHARED && !asked_for(s, shape->entry, shared))
         record(s, "%s: %zu bytes of dynamic shared memory, more than %d have to be asked for", name,
-               shared, UNASKED_SHARED);
+               shared, DEFAULT_SHARED);
     else if (!shape->cluster || shape->cluster > MAX_CLUSTER)
         record(s, "%s: a cluster of %u blocks, emulated are 1 to %d", name, shape->cluster,
                MAX_CLUSTER);

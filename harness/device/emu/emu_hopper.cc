@@ -220,8 +220,8 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f)
                b->count, (long long)b->bytes);
     else
         record(s,
-               "waits for products (wgmma), where %u of %d threads of its warp group have arrived",
-               s->hopper->in_group[f->coords.linear / KVR_WARP_GROUP], KVR_WARP_GROUP);
+               "waits for products (wgmma), where %u of %d threads of its warpgroup have arrived",
+               s->hopper->in_group[f->coords.linear / KVR_WARPGROUP], KVR_WARPGROUP);
 }
 
 /* Records an error if another block has accessed the shared memory of block `rank` and no thread of

@@ -65,7 +65,7 @@
  * size (128 bytes) and the alignment (at least 64 bytes) of a CUtensorMap. The emulator does not
  * check that a kernel parameter with a tensor map is __grid_constant__.
  *
- * Rules of wgmma. A block that executes wgmma consists of whole warp groups. All threads of a warp
+ * Rules of wgmma. A block that executes wgmma consists of whole warpgroups. All threads of a warp
  * group issue the same wgmma with equal descriptors. In the matrix descriptor of a wgmma operand,
  * the start address and the offsets are multiples of 16 bytes below 2^18, and the bits outside the
  * fields are 0. The emulator supports only the 128-byte swizzle with a base offset of 0. A
@@ -82,7 +82,7 @@
  * static_assert). A setmaxnreg.dec does not increase a warp's registers per thread, and a
  * setmaxnreg.inc does not decrease them. A setmaxnreg.inc waits until enough of the registers that
  * the launch allocated for the block are free; the emulator reports a wait that cannot end. All
- * warps of a warp group execute the same setmaxnreg, and synchronize before the next setmaxnreg.
+ * warps of a warpgroup execute the same setmaxnreg, and synchronize before the next setmaxnreg.
  * For nvcc builds, tools/sass/setmaxnreg.py checks the requests of setmaxnreg against the registers
  * that ptxas assigned to the kernel, and fails if ptxas ignored a setmaxnreg. A setmaxnreg.inc
  * leaves the added registers undefined; the emulator does not check that a thread writes them
@@ -129,7 +129,7 @@ enum {
     MAX_COMING = 64,
     MAX_STORES = 8192, /* maximum number of remote stores in flight */
     STORE_BYTES = 16,
-    MAX_PRODUCTS = 64, /* maximum number of wgmma in flight per warp group */
+    MAX_PRODUCTS = 64, /* maximum number of wgmma in flight per warpgroup */
     /* exclusive upper bound of the arrival count and of the tx-count of an mbarrier */
     MOST_ARRIVE = 1 << 20,
     /* largest value of the start address and of the offsets in a matrix descriptor, in units of 16
@@ -161,8 +161,8 @@ struct phased {
     /* numbers of the last phase with remote stores and of the last phase that a thread has waited
      * for with cluster scope (both from 1; 0 means none) */
     uint32_t stored, far_waited;
-    /* passed[i] is the number of the last phase that thread i of the cluster has waited for (from 1;
-     * 0 means none). */
+    /* passed[i] is the number of the last phase that thread i of the cluster has waited for (from
+     * 1; 0 means none). */
     uint32_t passed[MAX_CLOCKED];
     /* number of arrivals that a phase expects, and number of these arrivals that the current phase
      * still lacks */
@@ -237,7 +237,7 @@ struct product {
 /* State of a thread in a block with vector clocks. */
 struct member {
     struct view view;
-    /* index of the mbarrier, named barrier or warp group at which the thread waits */
+    /* index of the mbarrier, named barrier or warpgroup at which the thread waits */
     int on;
     /* whether the thread has arrived at the cluster barrier and has not waited for it since */
     bool came;
@@ -272,8 +272,8 @@ struct hopper {
     uint32_t
         core[MAX_CLOCKED / 32]; /* per warp: logical clock of its asynchronous wgmma operations */
     struct warp_registers registers[MAX_CLOCKED / 32];
-    /* number of threads that wait in wgmma.wait_group, per warp group */
-    unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP];
+    /* number of threads that wait in wgmma.wait_group, per warpgroup */
+    unsigned in_group[MAX_CLOCKED / KVR_WARPGROUP];
     /* The swizzle mode of the last bulk copy to each 16-byte chunk of the cluster's shared
      * memory. */
     unsigned char swizzle[MAX_CLUSTER * SHARED_BYTES / 16];
@@ -341,7 +341,7 @@ void store_arrives(struct kvr_stream *s, unsigned i);
 /* Functions of emu_setmaxnreg.cc. */
 /* Records the error of a warp whose setmaxnreg.inc waits for registers that never become free. */
 void record_registers(struct kvr_stream *s, const struct fiber *f);
-/* Called when block `rank` exits. Records an error unless all warps of a warp group have executed
+/* Called when block `rank` exits. Records an error unless all warps of a warpgroup have executed
  * equally many setmaxnreg instructions. */
 void check_setmaxnreg(struct kvr_stream *s, unsigned rank);
 

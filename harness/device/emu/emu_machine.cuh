@@ -55,7 +55,7 @@ enum {
     TILE_ALIGN = 1024,
     MAX_SHARED = 227 * 1024,       /* bytes of shared memory that a block may use on sm_90 */
     MAX_STATIC_SHARED = 48 * 1024, /* bytes of static shared memory that a block may use */
-    UNASKED_SHARED =
+    DEFAULT_SHARED =
         /* bytes of static plus dynamic shared memory that a block may use without
          * cudaFuncSetAttribute */
     48 * 1024,

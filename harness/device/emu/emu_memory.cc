@@ -54,10 +54,10 @@ static struct region *array_of(unsigned rank, const void *id, const char *name, 
     if (b->static_used + b->array[0].n > s->block_shared)
         fail("shared array '%s': %zu bytes in all, at most %zu", name,
              b->static_used + b->array[0].n, s->block_shared);
-    if (b->static_used + b->array[0].n > UNASKED_SHARED && b->array[0].n &&
+    if (b->static_used + b->array[0].n > DEFAULT_SHARED && b->array[0].n &&
         !asked_for(s, s->entry, b->array[0].n))
         fail("shared array '%s': %zu bytes with the dynamic %zu, more than %d have to be asked for",
-             name, b->static_used + b->array[0].n, b->array[0].n, UNASKED_SHARED);
+             name, b->static_used + b->array[0].n, b->array[0].n, DEFAULT_SHARED);
     r = add_shared(s, rank, id, name, n_bytes);
     if (!r)
         fail("more than %d shared arrays", MAX_ARRAYS - 1);

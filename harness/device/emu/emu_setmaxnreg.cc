@@ -39,7 +39,7 @@ void record_registers(struct kvr_stream *s, const struct fiber *f)
            32 * (r->wants - r->now - pool_of(s) + taken_of(s, f->coords.rank)));
 }
 
-/* Fails unless the k-th setmaxnreg instruction has the same operand in all warps of a warp group,
+/* Fails unless the k-th setmaxnreg instruction has the same operand in all warps of a warpgroup,
  * and the warps synchronize before the next setmaxnreg. */
 static void check_group(struct kvr_stream *s, struct warp_registers *mine, int set)
 {
@@ -53,13 +53,13 @@ static void check_group(struct kvr_stream *s, struct warp_registers *mine, int s
         const struct warp_registers *r = &x->registers[w];
 
         if (r->n_set > mine->n_set && r->set[mine->n_set] != set)
-            fail("setmaxnreg: warp %u has %s to %d, another of its warp group %s to %d",
+            fail("setmaxnreg: warp %u has %s to %d, another of its warpgroup %s to %d",
                  warp - first, set > 0 ? "inc" : "dec", abs(set),
                  r->set[mine->n_set] > 0 ? "inc" : "dec", abs(r->set[mine->n_set]));
         if (mine->n_set && w != warp &&
             (r->n_set < mine->n_set ||
              x->member[here->linear].view.seen[32 * w] <= r->at[mine->n_set - 1]))
-            fail("setmaxnreg: warp %u executes another one before its warp group has synchronized",
+            fail("setmaxnreg: warp %u executes another one before its warpgroup has synchronized",
                  warp - first);
     }
     mine->set[mine->n_set] = set;
@@ -101,7 +101,7 @@ void check_setmaxnreg(struct kvr_stream *s, unsigned rank)
         const int of_group = s->hopper->registers[first + (w - first) / 4 * 4].n_set;
 
         if (s->hopper->registers[w].n_set != of_group)
-            record(s, "setmaxnreg: warp %u has executed %d, the first of its warp group %d",
+            record(s, "setmaxnreg: warp %u has executed %d, the first of its warpgroup %d",
                    w - first, s->hopper->registers[w].n_set, of_group);
     }
 }

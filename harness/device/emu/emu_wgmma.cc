@@ -173,9 +173,9 @@ void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const
     struct member *m = &x->member[here->linear];
     struct product *p = &m->product[m->n_products];
 
-    if (running->n_threads % KVR_WARP_GROUP)
+    if (running->n_threads % KVR_WARPGROUP)
         fail("products (wgmma) in a block of %u threads, need a multiple of %d", running->n_threads,
-             KVR_WARP_GROUP);
+             KVR_WARPGROUP);
     if (m->n_products == MAX_PRODUCTS)
         fail("more than %d products (wgmma) in flight", MAX_PRODUCTS);
     if (!of_sums->fenced || (held_a && !held_a->fenced))
@@ -242,7 +242,7 @@ static void multiply_bytes(struct hopper *x, const struct member *group, int at)
         for (int k = 0; k < K; k++)
             x->whole_a[i][k] =
                 byte_of(p->numbers, ((const uint8_t *)place_of(&p->a, false, i, k & ~15))[k & 15]);
-    for (int i = 0; i < KVR_WARP_GROUP; i++) {
+    for (int i = 0; i < KVR_WARPGROUP; i++) {
         const struct product *q = &group[i].product[at];
 
         for (int r = 0; r < 4 && p->registers; r++)
@@ -257,7 +257,7 @@ static void multiply_bytes(struct hopper *x, const struct member *group, int at)
         for (int k = 0; k < K; k++)
             for (int n = 0; n < columns; n++)
                 x->whole_sums[i][n] += x->whole_a[i][k] * x->whole_b[k][n];
-    for (int i = 0; i < KVR_WARP_GROUP; i++)
+    for (int i = 0; i < KVR_WARPGROUP; i++)
         for (int j = 0; j < columns / 2; j++)
             ((int32_t *)group[i].product[at].sums)[j] =
                 x->whole_sums[sum_row(i, j)][sum_column(i, j)];
@@ -275,7 +275,7 @@ static void multiply_bf16(struct hopper *x, const struct member *group, int at)
     for (int i = 0; i < ROWS && !p->registers; i++)
         for (int k = 0; k < K / 2; k++)
             x->a[i][k] = kvr_bf16_to_f32(element_of(&p->a, false, i, k));
-    for (int i = 0; i < KVR_WARP_GROUP; i++) {
+    for (int i = 0; i < KVR_WARPGROUP; i++) {
         const struct product *q = &group[i].product[at];
 
         for (int r = 0; r < 4 && p->registers; r++)
@@ -288,30 +288,30 @@ static void multiply_bf16(struct hopper *x, const struct member *group, int at)
         for (int k = 0; k < K / 2; k++)
             for (int n = 0; n < columns; n++)
                 x->sums[i][n] += x->a[i][k] * x->b[k][n];
-    for (int i = 0; i < KVR_WARP_GROUP; i++)
+    for (int i = 0; i < KVR_WARPGROUP; i++)
         for (int j = 0; j < columns / 2; j++)
             ((float *)group[i].product[at].sums)[j] = x->sums[sum_row(i, j)][sum_column(i, j)];
 }
 
-/* Computes the pending wgmma with index `at` of a warp group. */
+/* Computes the pending wgmma with index `at` of a warpgroup. */
 static void multiply(struct hopper *x, const struct member *group, int at)
 {
     const struct product *p = &group[0].product[at];
 
-    for (int i = 1; i < KVR_WARP_GROUP; i++) {
+    for (int i = 1; i < KVR_WARPGROUP; i++) {
         const struct product *q = &group[i].product[at];
 
         if (q->numbers != p->numbers || q->registers != p->registers ||
             q->transposed != p->transposed || q->add != p->add || q->columns != p->columns ||
             q->group != p->group || q->descriptor_a != p->descriptor_a ||
             q->descriptor_b != p->descriptor_b)
-            fail("the threads of a warp group issue different products (wgmma)");
+            fail("the threads of a warpgroup issue different products (wgmma)");
     }
     if (p->numbers == BF16)
         multiply_bf16(x, group, at);
     else
         multiply_bytes(x, group, at);
-    for (int i = 0; i < KVR_WARP_GROUP; i++) {
+    for (int i = 0; i < KVR_WARPGROUP; i++) {
         const struct product *q = &group[i].product[at];
 
         q->held->under_way--;
@@ -330,7 +330,7 @@ static int n_due(const struct member *m)
     return n;
 }
 
-/* Computes the wgmma that a wgmma.wait_group completes, once all threads of the warp group have
+/* Computes the wgmma that a wgmma.wait_group completes, once all threads of the warpgroup have
  * arrived at the wgmma.wait_group. */
 static void finish_products(struct kvr_stream *s, unsigned first)
 {
@@ -339,9 +339,9 @@ static void finish_products(struct kvr_stream *s, unsigned first)
     struct coords *const me = here;
     const int n = n_due(group);
 
-    for (int i = 1; i < KVR_WARP_GROUP; i++)
+    for (int i = 1; i < KVR_WARPGROUP; i++)
         if (n_due(&group[i]) != n)
-            fail("the threads of a warp group wait for different products (wgmma)");
+            fail("the threads of a warpgroup wait for different products (wgmma)");
     /* Check the operands once for every warp, because the tensor cores of the four warps read them
      * in parallel. A shadow cell records only its last two readers. For every wgmma, the loop
      * starts with a different warp, so that the last two readers are not always the same warps. */
@@ -356,7 +356,7 @@ static void finish_products(struct kvr_stream *s, unsigned first)
     here = me;
     for (int i = 0; i < n; i++)
         multiply(x, group, i);
-    for (unsigned i = 0; i < KVR_WARP_GROUP; i++) {
+    for (unsigned i = 0; i < KVR_WARPGROUP; i++) {
         struct member *m = &group[i];
         const unsigned warp = (first + i) / 32;
 
@@ -372,16 +372,16 @@ void product_wait(int pending)
 {
     struct hopper *x = clock_block();
     struct kvr_stream *s = running;
-    const unsigned first = here->linear / KVR_WARP_GROUP * KVR_WARP_GROUP;
-    unsigned *waiting = &x->in_group[here->linear / KVR_WARP_GROUP];
+    const unsigned first = here->linear / KVR_WARPGROUP * KVR_WARPGROUP;
+    unsigned *waiting = &x->in_group[here->linear / KVR_WARPGROUP];
     struct member *m = &x->member[here->linear];
 
-    if (s->n_threads % KVR_WARP_GROUP)
+    if (s->n_threads % KVR_WARPGROUP)
         fail("products (wgmma) in a block of %u threads, need a multiple of %d", s->n_threads,
-             KVR_WARP_GROUP);
+             KVR_WARPGROUP);
     m->keeps = pending;
     m->on = (int)first;
-    if (++*waiting < KVR_WARP_GROUP) {
+    if (++*waiting < KVR_WARPGROUP) {
         wait_as(IN_GROUP, "", 0);
         return;
     }

@@ -151,7 +151,7 @@ void *kvr_stream_native(struct kvr_stream *s)
 
 /* Records the bytes of dynamic shared memory that the kernel may use. This function does not check
  * the device's limit; the kernel launch does. */
-bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
+bool kvr_stream_opt_in_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
 {
     int i = 0;
 
@@ -167,7 +167,7 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
 
 /* Models an SM of recent GPUs: it has 1 KiB more shared memory than a block may request, and every
  * block reserves 1 KiB. */
-int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t bytes)
+int kvr_stream_ctas_per_sm(struct kvr_stream *s, int threads, size_t bytes)
 {
     const size_t by_shared = (s->block_shared + 1024) / (bytes + 1024);
     const size_t by_threads = 2048 / (size_t)threads;

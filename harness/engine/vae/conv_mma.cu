@@ -136,16 +136,16 @@ static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c,
 
 #pragma unroll
     for (int i = 0; i < PIXEL_ROWS; i++)
-        kvr_copy_cached_begin(kvr_as<uint4>(to + i * ROWS * DEPTH),
-                              kvr_as<const uint4>(at.pixels + at.offset[i]), at.there >> i & 1);
+        kvr_cp_async_ca(kvr_as<uint4>(to + i * ROWS * DEPTH),
+                        kvr_as<const uint4>(at.pixels + at.offset[i]), at.there >> i & 1);
 #pragma unroll
     for (int i = 0; i < COLUMNS / ROWS; i++) {
         const int n = n0 + row + i * ROWS;
         const bool there = n < c.out;
 
-        kvr_copy_begin(kvr_as<uint4>(to + (PIXELS + i * ROWS) * DEPTH),
-                       kvr_as<const uint4>(at.weights + ((there ? n : 0) * depth + chunk * CHUNK)),
-                       there);
+        kvr_cp_async(kvr_as<uint4>(to + (PIXELS + i * ROWS) * DEPTH),
+                     kvr_as<const uint4>(at.weights + ((there ? n : 0) * depth + chunk * CHUNK)),
+                     there);
     }
 }
 
@@ -179,10 +179,10 @@ multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][
 
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            kvr_matrices(a[i], a_row + 16 * i * DEPTH);
+            kvr_ldmatrix(a[i], a_row + 16 * i * DEPTH);
 #pragma unroll
         for (int j = 0; j < N; j++)
-            kvr_matrices(b[j], b_row + 16 * j * DEPTH);
+            kvr_ldmatrix(b[j], b_row + 16 * j * DEPTH);
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -248,14 +248,14 @@ static __global__ void __launch_bounds__(THREADS, 2)
             fetch<COLUMNS>(c, at, depth, n0, stages + (s * STAGE + mine));
             advance(c, f, w, y, x, at);
         }
-        kvr_copy_commit();
+        kvr_cp_async_commit();
     }
     for (int s = 0, full = 0, empty = (STAGES - 1) * STAGE; s < steps; s++) {
-        kvr_copy_wait<STAGES - 2>();
+        kvr_cp_async_wait<STAGES - 2>();
         __syncthreads(); /* waits for this stage's copies and for the previous stage's readers */
         if (s + STAGES - 1 < steps)
             fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
-        kvr_copy_commit();
+        kvr_cp_async_commit();
         multiply<N>(stages + full, lanes, sum);
         if (s + STAGES < steps) /* advance() computes addresses while the MMAs execute */
             advance(c, f, w, y, x, at);
@@ -280,7 +280,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
 }
 
-/* ---- launchers ---------------------------------------------------------------------------------- */
+/* ---- launchers ----------------------------------------------------------------------------- */
 
 bool kvr_conv_mma_accepts(const struct kvr_conv_shape *c, const struct kvr_conv_frame *frames)
 {
