@@ -51,7 +51,7 @@ set label 5 'RTN_INT2 (3/4)' at 4.01126,0.422736 left font label_font textcolor 
 set label 20001 'Pareto front' at screen 0.86637, 0.89784 left font key_font textcolor rgb ink
 set arrow 21001 from screen 0.84429, 0.89784 to screen 0.86195, 0.89784 nohead lw 1.5 lc rgb '#9a9a9a'
 set label 20002 '#it' . "'" . 's' at screen 0.86637, 0.86359 left font key_font textcolor rgb ink
-set label 21002 '' at screen 0.85312, 0.86359 point pt 7 ps size lc rgb '#AA4499'
+set label 21002 '' at screen 0.85312, 0.86359 point pt 7 ps size lc rgb '#FF87F0'
 set label 20003 'RTN' at screen 0.86637, 0.82934 left font key_font textcolor rgb ink
 set label 21003 '' at screen 0.85312, 0.82934 point pt 7 ps size lc rgb '#0072B2'
 set label 20004 'bits per scalar' at screen 0.84429, 0.79510 left font key_font textcolor rgb ink
