@@ -86,19 +86,27 @@ const widthOf = el => clamp(Math.round(el.clientWidth || 900), 320, 1240);
 const short = (text, n) => text.length > n ? text.slice(0, n - 1) + "\u2026" : text;
 
 // Curves of methods. o: box, name, x (axis), M (measure), ht, curves: [{m, label, pts: [{x, v, lo, hi}], faint}].
-const DASH = ["", "6 3", "2 2", "8 3 2 3", "1 3"];
+const DASH = ["", "8 5", "8 3 2 3", "2 3", "8 3 2 3 2 3"];
+// The n-th method of a family, by name, has the n-th dash pattern, as in `kvreel plot` (curves_script.c).
+const dashNames = new Map(); // names of a family's methods in one group of settings
+function dashOf(m) {
+  const key = [state.group, m.family].join("\u0000");
+  if (!dashNames.has(key))
+    dashNames.set(key, [...new Set(CELLS.filter(c => c.group === state.group && c.family === m.family && c.outcome === "OK" && !c.is_baseline).map(c => c.method))].sort());
+  return DASH[Math.max(0, dashNames.get(key).indexOf(m.name)) % DASH.length];
+}
 function lineChart(o) {
-  const w = widthOf(o.box), ht = o.ht || 380, wide = w > 560 && o.curves.length > 1, M = o.M, used = {}, ends = [];
+  const w = widthOf(o.box), ht = o.ht || 380, wide = w > 560 && o.curves.length > 1, M = o.M, ends = [];
   const inside = v => clamp(v, M.min === undefined ? -Infinity : M.min, M.max === undefined ? Infinity : M.max);
   const loud = o.curves.filter(c => !c.faint), all = o.curves.flatMap(c => c.pts.flatMap(p => c.faint ? [p.v] : [p.v, p.lo, p.hi])).filter(Number.isFinite).map(inside);
   // Bands are clamped to the range of the measure, and the axis includes them.
   const y = axisOf(all, M, o.yLabel), f = frame({ w, h: ht, right: wide ? 250 : 14, x: o.x, y, title: o.name });
   const Y = v => clamp(f.Y(inside(v)), f.T, f.B);
   for (const c of [...o.curves.filter(c => c.faint), ...loud]) {
-    const pts = c.pts.filter(p => Number.isFinite(p.v)), at = pts.map(p => [f.X(p.x), Y(p.v)]), nth = c.faint ? 1 : used[c.m.family] = (used[c.m.family] || 0) + 1;
+    const pts = c.pts.filter(p => Number.isFinite(p.v)), at = pts.map(p => [f.X(p.x), Y(p.v)]);
     if (!pts.length) continue;
     if (!c.faint && pts.some(p => Number.isFinite(p.lo))) f.svg.append(s("path", { class: "band", d: path([...pts.map(p => [f.X(p.x), Y(p.hi ?? p.v)]), ...pts.map(p => [f.X(p.x), Y(p.lo ?? p.v)]).reverse()]) + "Z", fill: colourOf(c.m), opacity: 0.13 }));
-    f.svg.append(s("path", { d: path(at), fill: "none", stroke: colourOf(c.m), opacity: c.faint ? 0.3 : 1, "stroke-width": c.m.name === state.picked ? 3 : c.faint ? 1 : 1.8, "stroke-dasharray": DASH[(nth - 1) % DASH.length], ...tip.on(() => `${c.label}\nfirst ${num(pts[0].v, M.digits)}, last ${num(pts[pts.length - 1].v, M.digits)}`) }));
+    f.svg.append(s("path", { d: path(at), fill: "none", stroke: colourOf(c.m), opacity: c.faint ? 0.3 : 1, "stroke-width": c.m.name === state.picked ? 3 : c.faint ? 1 : 1.8, "stroke-dasharray": c.faint ? "" : dashOf(c.m), ...tip.on(() => `${c.label}\nfirst ${num(pts[0].v, M.digits)}, last ${num(pts[pts.length - 1].v, M.digits)}`) }));
     // Marks show the bits per scalar without colour.
     if (!c.faint) for (let i = o.every ? 5 + 3 * loud.indexOf(c) % 9 : 0; i < at.length; i += o.every || 1) f.svg.append(s("g", { transform: `translate(${at[i][0]} ${at[i][1]}) scale(.75)` }, mark(c.m)));
     if (wide && !c.faint) ends.push({ y: at[at.length - 1][1], text: short(c.label, 36), colour: colourOf(c.m) });

@@ -57,6 +57,8 @@
     say(METHODS.filter(m => m.family === "RTN").every(m => colourOf(m) === (m.is_baseline ? "var(--ink)" : "#0072B2")), "a family has its colour in palette.def");
     // Interval bands are clamped to the axes.
     set("d-metric", "ssim");
+    const places = ["RTN_INT2", "RTN_INT4", "RTN_INT4 group=32"], dashes = METHODS.filter(m => !m.is_baseline).map(m => [m.name, dashOf(m)]);
+    say(dashes.length === 3 && dashes.every(([name, dash]) => dash === ["", "8 5", "8 3 2 3"][places.indexOf(name)]) && dashes.every(([, dash]) => all("#d-chart svg path[fill=none]").some(p => p.getAttribute("stroke-dasharray") === dash)), "a curve's dash pattern is that of its method's place by name among the methods of its family", dashes.join(" "));
     const boxes = all("#d-chart svg path.band").map(p => p.getBBox()), svg = all("#d-chart svg")[0].viewBox.baseVal;
     say(boxes.length > 0 && boxes.every(b => b.y >= 13.9 && b.y + b.height <= svg.height - 43.9), "interval bands do not extend beyond the axes", boxes.map(b => [b.y, b.height]));
     const near = axisOf([0.95, 0.99, 0.999, 1], METRICS.ssim, "SSIM"), up = forward(near);

@@ -252,15 +252,16 @@ static int by_height(const void *a, const void *b)
 
 static const char *const dash[] = { "1", "2", "4", "3", "5" };
 
-/* Returns the dash pattern of a curve. The n-th labelled curve of a method family gets the n-th
- * pattern. */
+/* Returns the dash pattern of a curve. The n-th method of a family, by name, has the n-th pattern, as
+ * on the report page (plots/report/chart.js). The baseline and thin curves are solid. */
 static const char *dash_of(const struct kvr_curves_figure *f, int curve)
 {
+    const struct kvr_curve *c = &f->curve[curve];
     int nth = 0;
 
     for (int i = 0; i < curve; i++)
-        nth += f->curve[i].named && strcmp(f->curve[i].family, f->curve[curve].family) == 0;
-    return f->curve[curve].named ? dash[nth % 5] : dash[0];
+        nth += !f->curve[i].baseline && strcmp(f->curve[i].family, c->family) == 0;
+    return c->named && !c->baseline ? dash[nth % 5] : dash[0];
 }
 
 /* Shortens a name to a width in ems by cutting out its middle, because names differ at both
