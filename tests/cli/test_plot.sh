@@ -76,6 +76,21 @@ want=$(sql "$work/p.db" "SELECT printf('%.6f', avg(value)) FROM series JOIN cell
     WHERE series.name = 'ssim' AND idx = 8 AND method = 'RTN_INT2'")
 check "the last point of drift is the mean over prompts" \
     bash -c "awk -v want=$want '/^# [A-Z]/{on = /^# RTN_INT2$/} on && \$2 == 8 {found = sprintf(\"%.6f\", \$3) == want} END {exit !found}' '$work/a/drift.tsv'"
+# The dash pattern of a curve is that of its method's place, by name, among all methods of its family.
+cat >"$work/dashes.awk" <<'AWK'
+FNR == 1 {file++}
+file == 1 {split($0, f, "\t"); if (FNR == 1) for (i in f) at[f[i]] = i; else family[f[at["method"]]] = f[at["family"]]; next}
+file == 2 && /^# [A-Z]/ {k = family[substr($0, 3)]; rank[n_curves++] = seen[k]++; next}
+file == 3 && / with lines / && / lw 2 / {
+    match($0, /index [0-9]+/); i = substr($0, RSTART + 6, RLENGTH - 6); match($0, / dt [0-9]/)
+    n++; bad += substr($0, RSTART + 4, 1) != substr("12435", rank[i] % 5 + 1, 1); dashed += rank[i] > 0
+}
+END {exit !(n && dashed && !bad)}
+AWK
+check "a curve's dash pattern depends on its method, not on the other labelled methods" \
+    awk -f "$work/dashes.awk" "$work/a/pareto.tsv" "$work/a/drift.tsv" "$work/a/drift.gp"
+check "the ticks of forward passes are integers" bash -c "! grep -E '^set xtics .*[.]' '$work/a/memory_trace.gp' && grep -q '^set xtics 0, [0-9]*, ' '$work/a/memory_trace.gp'"
+check "the legend of memory_trace has a square in each tag's colour" test "$(grep -c "^set label .* '' at .* point pt 5 .*#" "$work/a/memory_trace.gp")" = 5
 exits 2 "plot refuses an unknown figure" plot drfit --db "$work/p.db" -o "$work/a"
 says "the error suggests drift" "did you mean 'drift'"
 exits 2 "plot mass_shift needs probe cells" plot mass_shift --db "$work/p.db" -o "$work/a"

@@ -267,13 +267,6 @@ static void write_captions(struct figure *f, const struct kvr_plot_style *style)
 
 /* --- layout ------------------------------------------------------------------------------ */
 
-static double step_of(double span, int n)
-{
-    const double raw = span / n, ten = pow(10, floor(log10(raw)));
-
-    return raw <= ten ? ten : raw <= 2 * ten ? 2 * ten : raw <= 5 * ten ? 5 * ten : 10 * ten;
-}
-
 static void fit(struct figure *f, int panel)
 {
     struct panel *p = &f->p[panel];
@@ -286,7 +279,7 @@ static void fit(struct figure *f, int panel)
         }
     if (!(lo <= hi))
         lo = 0, hi = 1;
-    p->step = step_of(fmax(hi - lo, 0.2 * hi), 5);
+    p->step = kvr_fig_step(fmax(hi - lo, 0.2 * hi), 5);
     p->lo = fmax(0, p->step * floor(lo / p->step - 0.3));
     p->hi = p->step * ceil(hi / p->step + 0.3);
 }
@@ -303,13 +296,14 @@ static void scale_memory(struct figure *f)
         most[CARD] = most[STUDY] = fmax(most[CARD], most[STUDY]);
     for (int k = 0; k < N_PANELS; k++)
         f->p[k].mem =
-            most[k] > 0 ? step_of(most[k], 5) * ceil(1.02 * most[k] / step_of(most[k], 5)) : 1;
+            most[k] > 0 ? kvr_fig_step(most[k], 5) * ceil(1.02 * most[k] / kvr_fig_step(most[k], 5))
+                        : 1;
 }
 
 /* Returns the number of characters of the longest tick label of the memory axis. */
 static int longest_number(const struct panel *p)
 {
-    const double step = step_of(p->mem, 5);
+    const double step = kvr_fig_step(p->mem, 5);
     int most = 0;
 
     for (int i = 0; i * step < p->mem * 1.001; i++) {
@@ -470,7 +464,7 @@ static void put_panel(const struct figure *f, int panel, FILE *to)
             "set yrange [0:%.9g]\nset ytics %.9g\nset xlabel '%s' font font textcolor rgb ink\n"
             "set ylabel 'peak memory (GiB)' font font textcolor rgb ink\n",
             p->left / f->width, p->right / f->width, p->bottom / f->height, p->top / f->height,
-            p->lo, p->hi, p->step, p->mem, step_of(p->mem, 5), p->label);
+            p->lo, p->hi, p->step, p->mem, kvr_fig_step(p->mem, 5), p->label);
     put_names(f, panel, to);
     fprintf(to,
             "plot data using (column('panel') == %d ? column('seconds') : NaN):'gib':'shape':"

@@ -61,8 +61,7 @@ const struct kvr_curves_spec kvr_curves[] = {
       .y_label = "KV and META (MiB)",
       .zero = true },
     { .name = "memory_trace",
-      .title = "Memory over the rollout by purpose (tag); the bar shows each tag at the time of "
-               "the peak",
+      .title = "Memory by allocation tag over the rollout; bar: at the peak",
       .sql = kvr_statement_figure_memory_trace,
       .kind = KVR_CURVES_STACK,
       .x_label = "forward pass of the model",

@@ -431,6 +431,15 @@ static bool fit_y(const struct kvr_curves_figure *f, struct kvr_fig_axis *a)
     return available;
 }
 
+/* Returns whether all values of x are integers, such as frames. */
+static bool x_is_integer(const struct kvr_curves_figure *f)
+{
+    for (int r = f->curve[0].from; r < f->curve[f->n - 1].to; r++)
+        if (fmod(number(f, r, "x"), 1) != 0)
+            return false;
+    return true;
+}
+
 static bool put_line_figure(const struct kvr_curves_figure *f, const struct layout *at, FILE *to)
 {
     const struct kvr_plot_axis spec = { .lo = f->spec->lo, .hi = f->spec->hi };
@@ -452,6 +461,8 @@ static bool put_line_figure(const struct kvr_curves_figure *f, const struct layo
             "set tmargin at screen %.5f\nset xrange [%.9g:%.9g]\n",
             at->left / at->width, at->right / at->width, at->bottom / at->height,
             at->top / at->height, x0, x1);
+    if (x_is_integer(f))
+        fprintf(to, "set xtics %.9g\n", fmax(1, kvr_fig_step(x1 - x0, at->narrow ? 5 : 10)));
     if (f->spec->zero) /* the y axis starts at 0, and gnuplot chooses its ticks */
         fprintf(to, "set yrange [%.9g:%.9g]\nsy(v) = v\niny(v) = v\n", a.lo, a.hi);
     else
@@ -462,17 +473,27 @@ static bool put_line_figure(const struct kvr_curves_figure *f, const struct layo
 static void put_panel_legend(const struct kvr_curves_figure *f, const struct layout *at, FILE *to)
 {
     const double y = at->bottom - 1.2 * at->em, key = at->bottom - 2.6 * at->em;
+    const double label = at->label * kvr_px_per_pt;
     double x = at->em;
 
     for (int i = 0; i <= N_STACK; i++) {
         const char *name = i < N_STACK ? stack[i].name : "peak";
 
+        if (i < N_STACK)
+            fprintf(to, "set label %d '' at screen %.5f, %.5f point pt 5 ps %.3g lc rgb '%s'\n",
+                    20021 + i, (x + 0.6 * label) / at->width, key / at->height, 0.13 * at->label,
+                    tag_colour(name));
+        else
+            fprintf(to,
+                    "set arrow 20021 from screen %.5f, %.5f to screen %.5f, %.5f nohead dt 2 "
+                    "lc rgb '#a4262c'\n",
+                    x / at->width, key / at->height, (x + 2 * label) / at->width, key / at->height);
+        x += (i < N_STACK ? 1.5 : 2.4) * label;
         fprintf(to,
                 "set label %d '%s' at screen %.5f, %.5f left font 'sans-serif,%.3g' "
-                "textcolor rgb '%s'\n",
-                20001 + i, name, x / at->width, key / at->height, at->label,
-                i < N_STACK ? tag_colour(name) : "#a4262c");
-        x += at->label * kvr_px_per_pt * (0.72 * (double)strlen(name) + 1.4);
+                "textcolor rgb ink\n",
+                20001 + i, name, x / at->width, key / at->height, at->label);
+        x += label * (kvr_fig_ems(name) + 1.4);
     }
     fputs("set label 20010 ", to);
     kvr_escape_gnuplot(to, f->spec->y_label);
@@ -499,8 +520,8 @@ static void put_panel_title(const struct kvr_curve *c, double width, const struc
     char name[KVR_FIG_LINE_MAX];
 
     if (len > most)
-        for (cut = most; cut > 1 && c->method[cut - 1] != '_' && c->method[cut] != '@'; cut--)
-            ;
+        for (cut = most; cut > 1 && !strchr("_ ", c->method[cut - 1]) && c->method[cut] != '@';)
+            cut--;
     if (cut <= 1)
         cut = most;
     snprintf(name, sizeof name, "%.*s", cut, c->method);
@@ -570,11 +591,8 @@ static void put_panels(const struct kvr_curves_figure *f, const struct layout *a
         y1 = 1;
     put_texts(at, to);
     put_panel_legend(f, at, to);
-    fprintf(to, "set ytics %.3g\nset xtics %.3g\nset multiplot\n",
-            pow(10, floor(log10(y1))) * (y1 / pow(10, floor(log10(y1))) > 5   ? 2
-                                         : y1 / pow(10, floor(log10(y1))) > 2 ? 1
-                                                                              : 0.5),
-            fmax(1, pow(10, floor(log10(x1))) * (x1 / pow(10, floor(log10(x1))) > 5 ? 2.5 : 0.5)));
+    fprintf(to, "set ytics %.3g\nset xtics %.9g, %.9g, %.9g\nset multiplot\n", kvr_fig_step(y1, 5),
+            x0, fmax(1, kvr_fig_step(x1 - x0, at->narrow ? 4 : 5)), x1);
     for (int i = 0; i < f->n; i++) {
         const struct kvr_curve *c = &f->curve[i];
         double left = 1.4 * at->em + nth % at->columns * wide + 3.2 * at->em;
@@ -592,7 +610,7 @@ static void put_panels(const struct kvr_curves_figure *f, const struct layout *a
         put_peak_column(f, c, x0, x1, to);
         put_stack(f, i, to);
         if (nth++ == 0)
-            fputs("unset label\n", to);
+            fputs("unset label\nunset arrow\n", to);
     }
     fputs("unset multiplot\n", to);
 }

@@ -109,6 +109,9 @@ int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int
 /* Computes range and ticks of an axis from the values v [n] and the ends of their confidence
  * intervals, ends [2 n] (NaN: no interval). */
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n);
+/* Returns the distance of ticks on a linear axis of length span > 0: 1, 2 or 5 times a power of ten,
+ * such that the axis has at most n + 1 ticks. */
+double kvr_fig_step(double span, int n);
 /* Writes the axis's range and ticks to the gnuplot script. The script also defines two gnuplot
  * functions for axis `which`, 'x' or 'y'. Function sx (or sy) maps a value to gnuplot's coordinate
  * (kvr_fig_drawn). Function inx (or iny) also clamps the coordinate to the axis range. */

@@ -38,11 +38,17 @@ static void add_tick(struct kvr_fig_axis *a, double v)
         a->tick[a->n_ticks++] = v;
 }
 
-/* Adds five to ten ticks. Their distance is 1, 2 or 5 times a power of ten. */
+double kvr_fig_step(double span, int n)
+{
+    const double raw = span / n, p = pow(10.0, floor(log10(raw)));
+
+    return raw <= p ? p : raw <= 2 * p ? 2 * p : raw <= 5 * p ? 5 * p : 10 * p;
+}
+
+/* Adds five to ten ticks. */
 static void linear_ticks(struct kvr_fig_axis *a)
 {
-    double raw = (a->hi - a->lo) / 8.0, p = pow(10.0, floor(log10(raw)));
-    double step = raw <= p ? p : raw <= 2 * p ? 2 * p : raw <= 5 * p ? 5 * p : 10 * p;
+    const double step = kvr_fig_step(a->hi - a->lo, 8);
 
     for (double k = ceil(a->lo / step - 1e-9); k * step <= a->hi * (1 + 1e-12); k++)
         add_tick(a, k == 0.0 ? 0.0 : k * step); /* avoids -0 */
