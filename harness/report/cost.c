@@ -49,7 +49,8 @@ enum {
     FPS_MISSING = FPS + 6,
     SETTINGS,
     SPEC,
-    SESSION_BASELINE
+    SESSION_BASELINE,
+    MODEL
 };
 
 static const struct kvr_column columns[] = {
@@ -207,9 +208,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     static const int phases[] = { ENCODE, DECODE, ATTEND, LINEAR, CROSS, OTHER, NOISE };
     const struct kvr_table *t = c->t;
     const int at = middle(t, from, to);
-    const char *name = as_published(kvr_table_text(t, at, METHOD), kvr_table_text(t, at, NAME))
-                           ? kvr_table_text(t, at, NAME)
-                           : "";
+    const char *name = "";
     const double held = kvr_table_number(t, at, KV) + kvr_table_number(t, at, META) +
                         kvr_table_number(t, at, SCRATCH) + kvr_table_number(t, at, WEIGHTS);
     const int pairs =
@@ -217,8 +216,12 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     const double ratio = pairs < 0 ? NAN : kvr_table_number(c->ratios, pairs, KVR_RATIO);
     struct kvr_value v[N_COLUMNS];
     double expected;
+    bool fits;
     int n = 0;
 
+    KVR_TRY(kvr_published_fits(&fits, kvr_table_text(t, at, MODEL)));
+    if (fits && as_published(kvr_table_text(t, at, METHOD), kvr_table_text(t, at, NAME)))
+        name = kvr_table_text(t, at, NAME);
     KVR_TRY(predicted(kvr_table_text(t, at, SPEC), &expected));
     v[n++] = kvr_value_text(kvr_table_text(t, at, METHOD));
     v[n++] = kvr_value_number(kvr_table_number(t, at, COMPRESSION));
@@ -252,6 +255,24 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     return kvr_table_add(out, v);
 }
 
+static bool has_numbers(const struct kvr_table *t, const char *column)
+{
+    const int c = kvr_table_find(t, column);
+
+    for (int r = 0; c >= 0 && r < t->n_rows; r++)
+        if (isfinite(kvr_table_number(t, r, c)))
+            return true;
+    return false;
+}
+
+static enum kvr_status note_published(struct kvr_table *out)
+{
+    return kvr_table_note(
+        out, "published: the 33-method study's figures for the same method (MovieGen prompts, Wan "
+             "2.1 1.3B, 165 frames; with text encoder and decoder; the study does not state its "
+             "GPU)");
+}
+
 static enum kvr_status fill(struct kvr_table *out, const struct cost *c)
 {
     const struct kvr_table *t = c->t;
@@ -262,10 +283,8 @@ static enum kvr_status fill(struct kvr_table *out, const struct cost *c)
                 break;
         KVR_TRY(add_row(out, c, from, to));
     }
-    KVR_TRY(kvr_table_note(
-        out,
-        "published: the 33-method study's figures for the same method (MovieGen prompts, Wan 2.1 "
-        "1.3B, 165 frames; with text encoder and decoder; the study does not state its GPU)"));
+    if (has_numbers(out, "published_compression") || has_numbers(out, "published_runtime_s"))
+        KVR_TRY(note_published(out));
     KVR_TRY(kvr_table_note(out,
                            "to BF16: runtime divided by BF16's runtime; a ratio with an interval "
                            "was measured in pairs of consecutive rollouts (setting abba)"));

@@ -46,7 +46,11 @@ json "the cost table has three methods with predicted bytes" \
      all(.[]; .runtime_s > 0 and .peak_bytes > 0 and .predicted_bytes > 0)'
 json "each time is divided by the BF16 time of its own run" 'map({(.method): .runtime_ratio}) | add ==
     {BF16: 1, "RTN_INT4@study": 2, "FLOWCACHE_NATIVE@study": 0.5}'
-exits 0 "the cost plot of the merged database" plot cost --db all.db -o figures -f svg
+exits 0 "the cost plot of a model that is not Wan 1.3B" plot cost --db all.db -o small -f svg
+check "its plot has no published points" test "$(cut -f 1 small/cost.tsv | sort | uniq -c | tr -s ' \n' ' ')" = ' 3 1 1 panel '
+cp all.db wan.db
+changed wan.db "UPDATE cell SET model = 'wan-1.3b-random'"
+exits 0 "the cost plot of Wan 1.3B" plot cost --db wan.db -o figures -f svg
 check "the cost plot has measured and published points" test "$(cut -f 1 figures/cost.tsv | sort | uniq -c | tr -s ' \n' ' ')" = ' 3 1 3 2 1 panel '
 check "the left margin of the plot fits the memory axis" awk '/^set lmargin/ { exit !($5 > 0.08) }' figures/cost.gp
 check "the plot labels its times as measured" grep -q 'seconds of a rollout, measured' figures/cost.gp

@@ -120,12 +120,18 @@ json "memory exceeds the prediction by less than 64 KiB" \
     'length == 2 and all(.[]; .off_bytes >= 0 and .off_bytes < 65536)'
 json "the bytes by tag add up to the peak" \
     'all(.[]; .peak_bytes == .kv_bytes + .meta_bytes + .scratch_bytes + .weights_bytes + .act_bytes + .io_bytes)'
+json "a reduced model has no published figures" 'all(.[]; .published_compression == null and .published_runtime_s == null and .published_peak_gib == null)'
+exits 0 "the cost table as text" report --db cut.db --table cost
+check "without published figures, the text does not name their source" bash -c "! grep -q 'published: ' '$out'"
+cp cut.db whole.db
+changed whole.db "UPDATE cell SET model = 'wan-1.3b-random'"
+exits 0 "the cost table of a whole model" report --db whole.db --table cost --format json
 json "the row has the published figures of the study" \
     'map(select(.method == "RTN_INT2@study"))[0] | .published_compression == 5.3333 and .published_runtime_s == 87.1'
 json "the ratio of BF16 to itself is 1, or its time has a reason" 'map(select(.method == "BF16"))[0] | .runtime_ratio == 1 or (.runtime_s == null and .time_codes != "")'
 json "the phases take more than 90 % of the time" \
     'all(.[]; .encode_s + .decode_s + .attend_s + .linear_s + .cross_s + .other_s > 0.9 * .runtime_seen_s)'
-exits 0 "the cost table as text" report --db cut.db --table cost
+exits 0 "the cost table of a whole model as text" report --db whole.db --table cost
 prints "the text names the source of the published figures" "published: the 33-method study's figures"
 exits 0 "the HTML page of cells without videos" report --db cut.db -o page
 

@@ -10,6 +10,7 @@
 #include "harness/report/plot/cost_plot.h"
 #include "harness/report/table/values.h"
 #include "harness/report/table/measured.h"
+#include "harness/report/table/published.h"
 #include "tests/suite.h"
 
 static char dir[64], text[1 << 16];
@@ -197,7 +198,7 @@ START_TEST(figures_of_a_database)
             kvr_value_text(i == 1 ? "RTN_INT4@study" : "BF16"),
             kvr_value_text("RTN"),
             kvr_value_text(i == 1 ? "dense" : "staged"),
-            kvr_value_text("small/compute=bf16"),
+            kvr_value_text("wan-1.3b/compute=bf16"),
             kvr_value_count(seen ? 9 : 6),
             kvr_value_count(0),
             kvr_value_number(1024.0 * 1024 * 1024 * (i + 1)),
@@ -224,7 +225,7 @@ START_TEST(figures_of_a_database)
     ck_assert_ptr_nonnull(strstr(text, "2\tRTN_INT4\tpublished\t86.3\t19.98"));
     read("cost.gp");
     ck_assert_ptr_nonnull(
-        strstr(text, "a rollout of small/compute=bf16, 6 latent frames, window 0"));
+        strstr(text, "a rollout of wan-1.3b/compute=bf16, 6 latent frames, window 0"));
     ck_assert_ptr_null(strstr(text, "NOISY"));
     read("cost-2.tsv");
     ck_assert_ptr_nonnull(strstr(text, "1\tBF16\tstaged\t7\t3\t7\t"));
@@ -233,6 +234,36 @@ START_TEST(figures_of_a_database)
     ck_assert_ptr_nonnull(strstr(text, "data = 'cost-2.tsv'"));
     ck_assert_ptr_nonnull(strstr(text, "1 of 1 times are NOISY (LOAD DRIFT)"));
     kvr_table_close(&t);
+}
+END_TEST
+
+/* The study's costs of Wan 1.3B stand beside whole models of its sizes, whatever their compute type
+ * and weights. */
+START_TEST(published_costs_need_wan_1_3b)
+{
+    static const struct {
+        const char *model;
+        bool fits;
+    } cases[] = { { "wan-1.3b", true },
+                  { "wan-1.3b-random", true },
+                  { "wan-1.3b-random/compute=bf16", true },
+                  { "wan-1.3b-random/layers=2,steps=1,compute=bf16", false },
+                  { "wan-1.3b-random/layers=2", false },
+                  { "wan-1.3b-random/steps=1", false },
+                  { "wan-1.3b/trace", false },
+                  { "wan-1.3b-1080p-random", false },
+                  { "wan-14b-random", false },
+                  { "nano", false },
+                  { "nano/compute=bf16", false },
+                  { "removed-model", false },
+                  { "", false } };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool fits = !cases[i].fits;
+
+        ck_assert_int_eq(kvr_published_fits(&fits, cases[i].model), KVR_OK);
+        ck_assert_msg(fits == cases[i].fits, "%s", cases[i].model);
+    }
 }
 END_TEST
 
@@ -277,6 +308,7 @@ int main(void)
     tcase_add_loop_test(tc, refusals, 0, 5);
     tcase_add_test(tc, picture);
     tcase_add_test(tc, figures_of_a_database);
+    tcase_add_test(tc, published_costs_need_wan_1_3b);
     tcase_add_test(tc, nothing_to_draw);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -37,14 +37,17 @@ static void study_name(const char *method, char *out, size_t size)
         *out = 0;
 }
 
+/* Adds a row to `out`. Published values are NaN unless the row's model is Wan 2.1 1.3B. */
 static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t, int row,
                                const struct kvr_published *peak,
                                const struct kvr_published *runtime)
 {
     struct kvr_value v[N_ALL];
     char name[96];
+    bool fits;
 
-    study_name(kvr_table_text(t, row, kvr_table_find(t, "method")), name, sizeof name);
+    KVR_TRY(kvr_published_fits(&fits, kvr_table_text(t, row, kvr_table_find(t, "model"))));
+    study_name(fits ? kvr_table_text(t, row, kvr_table_find(t, "method")) : "", name, sizeof name);
     for (int i = 0; i < N_TAKEN; i++) {
         const int c = kvr_table_find(t, taken[i]);
 

@@ -317,7 +317,8 @@ static int longest_number(const struct panel *p)
 
 static void lay_out(struct figure *f)
 {
-    const bool narrow = f->narrow;
+    const bool narrow = f->narrow, two = f->n_panel[STUDY] > 0;
+    const double split = two ? 0.58 * f->width : f->width - 12;
     const double line = 1.35 * kvr_px_per_pt;
     double top, bottom, plot;
 
@@ -327,7 +328,7 @@ static void lay_out(struct figure *f)
     top = line * (1.2 * f->font * f->n_title + 1.4 * f->small + 6);
     bottom = line * (f->small * (f->n_lines + 0.5) + f->small + f->font + 16);
     plot = narrow ? 300 : 370;
-    f->height = top + bottom + plot * (narrow ? 2 : 1) + (narrow ? line * 3 * f->font : 0);
+    f->height = top + bottom + plot + (narrow && two ? plot + line * 3 * f->font : 0);
     for (int k = 0; k < N_PANELS; k++) {
         struct panel *p = &f->p[k];
         const int n = longest_number(p);
@@ -335,9 +336,9 @@ static void lay_out(struct figure *f)
                             (n > 3 ? (n - 1.5) * 0.6 * f->small * kvr_px_per_pt : 0);
 
         fit(f, k);
-        p->left = narrow || k == CARD ? axis : 0.58 * f->width + axis;
-        p->right = narrow || k == STUDY ? f->width - 18 : 0.58 * f->width - 6;
-        p->bottom = narrow && k == CARD ? bottom + plot + line * 3 * f->font : bottom;
+        p->left = narrow || k == CARD ? axis : split + axis;
+        p->right = narrow || k == STUDY ? f->width - 18 : split - 6;
+        p->bottom = narrow && two && k == CARD ? bottom + plot + line * 3 * f->font : bottom;
         p->top = p->bottom + plot;
     }
 }

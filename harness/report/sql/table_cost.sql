@@ -33,7 +33,8 @@ SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,
   w.settings || ', ' || w.machine AS settings,
   c.spec,
   (SELECT avg(d.ns) / 1e9 FROM drift d JOIN cell b ON b.key = d.cell
-    WHERE d.session = c.session AND d.cell = c.baseline AND b.session <> c.session) AS session_baseline
+    WHERE d.session = c.session AND d.cell = c.baseline AND b.session <> c.session) AS session_baseline,
+  w.model
 FROM cells_wide w JOIN cell c ON c.key = w.key
   LEFT JOIN m ON m.cell = w.key LEFT JOIN s ON s.cell = w.key
 WHERE w.run_kind = 'bench' AND w.jitter = 0 AND w.outcome = 'OK'

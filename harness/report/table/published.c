@@ -10,6 +10,7 @@
 
 #include "harness/core/infile.h"
 #include "harness/plan/find.h"
+#include "harness/plan/geometry.h"
 
 static int n_fields(const char *line)
 {
@@ -120,6 +121,25 @@ int kvr_published_find(const struct kvr_published *p, const char *first)
         if (strcmp(p->cell[r * p->n_columns], first) == 0)
             return r;
     return -1;
+}
+
+enum kvr_status kvr_published_fits(bool *out, const char *model)
+{
+    const struct kvr_geometry *wan = &kvr_wan_1_3b;
+    const char *settings = strchr(model, '/'); /* as in NAME/layers=N,steps=N,compute=bf16 */
+    struct kvr_geometry g = { 0 };
+    char name[128];
+    enum kvr_status st;
+
+    *out = false;
+    if (settings && strncmp(settings, "/compute=", 9) != 0)
+        return KVR_OK; /* a reduced model, or a trace */
+    snprintf(name, sizeof name, "%.*s", settings ? (int)(settings - model) : 127, model);
+    st = kvr_geometry_find(name, &g);
+    *out = st == KVR_OK && g.n_layers == wan->n_layers && g.n_heads == wan->n_heads &&
+           g.head_dim == wan->head_dim && g.tokens_per_frame == wan->tokens_per_frame &&
+           g.frames_per_chunk == wan->frames_per_chunk;
+    return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
 bool kvr_published_number(const char *text, double *value, double *rounding)
