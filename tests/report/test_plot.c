@@ -648,6 +648,65 @@ START_TEST(names_and_formats_are_checked)
 }
 END_TEST
 
+/* Ten methods, three of them close together, in a figure of column width: all have a label. */
+START_TEST(a_narrow_figure_labels_ten_methods)
+{
+    static const struct row rows[] = {
+        { "BF16", "BF16", 1.0, 1.0, 4, 21 },
+        { "INT8_PTH", "INT8", 1.88, 0.9996, 4, 21 },
+        { "FP8_PTH", "FP8", 1.88, 0.995, 4, 21 },
+        { "RTN_INT4@study", "RTN", 3.18, 0.962, 4, 21 },
+        { "RTN_INT4", "RTN", 3.18, 0.953, 4, 21 },
+        { "KIVI_G32_INT2", "KIVI", 4.0, 0.93, 4, 21 },
+        { "KIVI_INT2", "KIVI", 5.15, 0.66, 4, 21 },
+        { "RTN_INT2", "RTN", 5.27, 0.76, 4, 21 },
+        { "RTN_INT2@study", "RTN", 5.3, 0.6, 4, 21 },
+        { "ROLLING_WINDOW frames=7.38281 fit=3", "WINDOW", 6.0, 0.975, 4, 21 },
+    };
+    const int n = sizeof rows / sizeof *rows;
+    struct kvr_table *t = make_rows(rows, n);
+    struct kvr_plot_result r;
+    char *script;
+
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG,
+                                    &(struct kvr_plot_style){ .width_in = 3.35 }, &r),
+                     KVR_OK);
+    script = slurp(in_dir("pareto.gp"));
+    ck_assert_ptr_nonnull(script);
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(strstr(script, rows[i].method) != NULL, "no label %s", rows[i].method);
+    ck_assert_ptr_null(strstr(script, "without a label"));
+    free(script);
+    kvr_table_close(&t);
+}
+END_TEST
+
+/* A label that has no space beside its point has a leader line if it stands on the bar of another
+ * point. */
+START_TEST(a_label_on_another_bar_has_a_leader)
+{
+    static const double px[] = { 40, 70 }, py[] = { 50, 50 };
+    const struct kvr_line bars[] = { { 40, 0, 40, 100 }, { 70, 20, 70, 80 } };
+    struct kvr_label l = { .x = 70, .y = 50, .width = 60 };
+    const struct kvr_label_field f = { .left = 0,
+                                       .right = 80,
+                                       .bottom = 0,
+                                       .top = 100,
+                                       .height = 14,
+                                       .radius = 6,
+                                       .n_points = 2,
+                                       .n_marks = 2,
+                                       .px = px,
+                                       .py = py,
+                                       .n_bars = 2,
+                                       .bars = bars };
+
+    kvr_labels_place(&l, 1, &f);
+    ck_assert(l.left <= 40 && l.left + 60 >= 40); /* there is no other space */
+    ck_assert(l.leader);
+}
+END_TEST
+
 /* Twelve marks on a small circle: no two labels overlap or leave the plot area. */
 START_TEST(labels_do_not_overlap)
 {
@@ -780,6 +839,8 @@ int main(void)
     tcase_add_test(tc, captions_say_what_is_shown);
     tcase_add_test(tc, labels_do_not_cover_the_words_at_the_floor);
     tcase_add_test(tc, names_and_formats_are_checked);
+    tcase_add_test(tc, a_narrow_figure_labels_ten_methods);
+    tcase_add_test(tc, a_label_on_another_bar_has_a_leader);
     tcase_add_test(tc, labels_do_not_overlap);
     tcase_add_test(tc, labels_are_nearest_to_their_own_mark);
     tcase_add_test(tc, labels_do_not_cover_bars);

@@ -3,24 +3,32 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct box {
     double x0, y0, x1, y1;
 };
 
-/* Directions from a point to its label, preferred ones first: right and left, above and below,
- * corners. */
+/* Directions from a point to its label, preferred ones first: right and left, corners, above and
+ * below. */
 static const struct direction {
     double dx, dy; /* unit steps */
+    double part;   /* fraction of the text's width that is left of the label's anchor */
     double cost;
 } directions[] = {
-    { 1, 0, 0.0 },      { -1, 0, 1.0 },      { 0.7, 0.7, 0.5 }, { 0.7, -0.7, 0.5 },
-    { -0.7, 0.7, 1.5 }, { -0.7, -0.7, 1.5 }, { 0, 1, 2.0 },     { 0, -1, 2.0 },
+    { 1, 0, 0, 0.0 },         { -1, 0, 1, 1.0 },         { 0.7, 0.7, 0, 0.5 },
+    { 0.7, -0.7, 0, 0.5 },    { -0.7, 0.7, 1, 1.5 },     { -0.7, -0.7, 1, 1.5 },
+    { 0, 1, 0.5, 2.0 },       { 0, -1, 0.5, 2.0 },       { 0, 1, 0.25, 2.2 },
+    { 0, -1, 0.25, 2.2 },     { 0, 1, 0.75, 2.4 },       { 0, -1, 0.75, 2.4 },
+    { 0.9, 0.4, 0, 2.5 },     { 0.9, -0.4, 0, 2.5 },     { -0.9, 0.4, 1, 2.5 },
+    { -0.9, -0.4, 1, 2.5 },   { 0.4, 0.9, 0.25, 3.0 },   { 0.4, -0.9, 0.25, 3.0 },
+    { -0.4, 0.9, 0.75, 3.2 }, { -0.4, -0.9, 0.75, 3.2 },
 };
 enum { N_DIRECTIONS = sizeof directions / sizeof directions[0], ROUNDS = 6 };
 
-static const double gaps[] = { 4, 9, 15, 22, 30, 40, 52, 66, 84 };
+static const double gaps[] = { 4, 9, 15, 22, 30, 40, 52, 66, 84, 104, 128, 156 };
 enum { N_GAPS = sizeof gaps / sizeof gaps[0], NEAR_GAPS = 3 };
+static const double leader_cost = 6; /* of a leader line that the distance does not require */
 
 static struct box text_box(const struct kvr_label *l, double height)
 {
@@ -55,19 +63,35 @@ static double inside(const struct kvr_line *s, const struct box *b)
     return t1 > t0 ? (t1 - t0) * hypot(dx, dy) : 0.0;
 }
 
-/* Places a label in direction `d` (index into directions) from its point. The distance between the
- * mark and the label's nearest edge or corner is gaps[g] pixels. */
-static void set_position(struct kvr_label *l, const struct kvr_label_field *f, int d, int g)
+static double clamp(double v, double lo, double hi)
 {
-    const struct direction *dir = &directions[d];
-    double off = f->radius + gaps[g];
+    return fmax(lo, fmin(v, hi));
+}
 
-    l->left = l->x + dir->dx * off - (dir->dx > 0 ? 0.0 : dir->dx < 0 ? l->width : l->width / 2);
+/* Position of a label relative to its point: indices into directions and gaps, and whether it has a
+ * leader line. */
+struct place {
+    int d, g, leader;
+};
+
+/* Places a label. The distance between the mark and the label's nearest edge or corner is gaps[g]
+ * pixels. A text beside its mark that would protrude from the field at the top or bottom is moved
+ * into it, as is a text above or below its mark that would protrude at the left or right. */
+static void set_position(struct kvr_label *l, const struct kvr_label_field *f, struct place at)
+{
+    const struct direction *dir = &directions[at.d];
+    double off = f->radius + gaps[at.g];
+
+    l->left = l->x + dir->dx * off - dir->part * l->width;
     l->bottom = l->y + dir->dy * off -
                 (dir->dy > 0   ? 0.0
                  : dir->dy < 0 ? f->height
                                : f->height / 2);
-    l->leader = g >= NEAR_GAPS;
+    if (dir->dy == 0)
+        l->bottom = clamp(l->bottom, f->bottom, f->top - f->height);
+    if (dir->dx == 0)
+        l->left = clamp(l->left, f->left, fmax(f->left, f->right - l->width));
+    l->leader = at.leader;
     l->end_x = fmin(fmax(l->x, l->left), l->left + l->width);
     l->end_y = l->end_x == l->x ? fmin(fmax(l->y, l->bottom), l->bottom + f->height)
                                 : l->bottom + f->height / 2;
@@ -110,6 +134,28 @@ static bool cross(const struct kvr_line *a, const struct kvr_line *b)
     return a0 * a1 < 0 && b0 * b1 < 0;
 }
 
+/* Returns the length of the part of a leader line that is within 2 pixels of a horizontal or vertical
+ * line. A leader line that follows another line is invisible. */
+static double along(const struct kvr_line *leader, const struct kvr_line *s)
+{
+    const struct box near = { fmin(s->x0, s->x1) - 2, fmin(s->y0, s->y1) - 2,
+                              fmax(s->x0, s->x1) + 2, fmax(s->y0, s->y1) + 2 };
+
+    return inside(leader, &near);
+}
+
+/* Returns the cost of a label on an interval bar, and of a leader line along the bar. A label without
+ * leader line on the bar of another point could be assigned to that point. */
+static double bar_cost(const struct kvr_label *l, const struct kvr_line *leader,
+                       const struct kvr_line *bar, const struct box *text)
+{
+    const bool own = (bar->x0 == l->x && bar->x1 == l->x) || (bar->y0 == l->y && bar->y1 == l->y);
+    const double covered = inside(bar, text);
+
+    return 2.0 * covered + (l->leader ? 3.0 * along(leader, bar) : 0.0) +
+           (covered > 0 && !own && !l->leader ? 30.0 : 0.0);
+}
+
 static double cost(const struct kvr_label *labels, int n_placed, int self,
                    const struct kvr_label_field *f)
 {
@@ -134,52 +180,103 @@ static double cost(const struct kvr_label *labels, int n_placed, int self,
         if (l->leader && labels[i].leader && cross(&own, &other))
             c += 20.0;
     }
-    c += 30.0 * n_misread(l, &b, f);
+    c += 100.0 * n_misread(l, &b, f);
     for (int i = 0; i < f->n_points; i++) {
         struct box mark = { f->px[i] - f->radius, f->py[i] - f->radius, f->px[i] + f->radius,
                             f->py[i] + f->radius };
 
         c += 10.0 * overlap(&b, &mark);
         if (l->leader && (f->px[i] != l->x || f->py[i] != l->y))
-            c += 6.0 * inside(&own, &mark); /* penalty: the leader line crosses another mark */
+            c += 20.0 * inside(&own, &mark); /* penalty: the leader line crosses another mark */
     }
     for (int i = 0; i < f->n_lines; i++)
-        c += 2.0 * inside(&f->lines[i], &b);
+        c += 4.0 * inside(&f->lines[i], &b) + (l->leader ? 3.0 * along(&own, &f->lines[i]) : 0.0);
     for (int i = 0; i < f->n_bars; i++)
-        c += 1.0 * inside(&f->bars[i], &b);
+        c += bar_cost(l, &own, &f->bars[i], &b);
     return c;
 }
 
-static void settle(struct kvr_label *labels, int n_placed, int self,
-                   const struct kvr_label_field *f)
+/* Moves label `self` to its best place and returns the cost of this place. */
+static double settle(struct kvr_label *labels, int n_placed, int self,
+                     const struct kvr_label_field *f)
 {
     double best = INFINITY;
-    int best_d = 0, best_g = 0;
+    struct place at, found = { 0 };
 
-    for (int g = 0; g < N_GAPS; g++)
-        for (int d = 0; d < N_DIRECTIONS; d++) {
-            double c = gaps[g] + 4.0 * directions[d].cost;
+    for (at.g = 0; at.g < N_GAPS; at.g++)
+        for (at.d = 0; at.d < N_DIRECTIONS; at.d++)
+            for (at.leader = at.g >= NEAR_GAPS; at.leader <= (at.g > 0); at.leader++) {
+                double c = fmin(gaps[at.g], 15 + 0.4 * gaps[at.g]) + 4.0 * directions[at.d].cost +
+                           (at.leader && at.g < NEAR_GAPS ? leader_cost : 0);
 
-            if (c >= best)
-                continue;
-            set_position(&labels[self], f, d, g);
-            c += cost(labels, n_placed, self, f);
-            if (c < best) {
-                best = c;
-                best_d = d;
-                best_g = g;
+                if (c >= best)
+                    continue;
+                set_position(&labels[self], f, at);
+                c += cost(labels, n_placed, self, f);
+                if (c < best) {
+                    best = c;
+                    found = at;
+                }
             }
+    set_position(&labels[self], f, found);
+    return best;
+}
+
+/* Places all labels in the order of the array, then each again, and returns the sum of the costs. */
+static double place_in_order(struct kvr_label *labels, int n, const struct kvr_label_field *f)
+{
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        settle(labels, i, i, f);
+    for (int round = 0; round < ROUNDS; round++) {
+        sum = 0;
+        for (int i = 0; i < n; i++)
+            sum += settle(labels, n, i, f);
+    }
+    return sum;
+}
+
+enum { ORDERS = 8, ORDERS_UP_TO = 30 };
+
+/* Places the labels in several orders and keeps the best result. The first order is that of the
+ * array, and the others are pseudorandom (a linear congruential generator shuffles). */
+static void place_in_orders(struct kvr_label *labels, int n, const struct kvr_label_field *f)
+{
+    struct kvr_label tried[ORDERS_UP_TO], found[ORDERS_UP_TO];
+    int index[ORDERS_UP_TO];
+    uint32_t state = 1;
+    double best = INFINITY;
+
+    for (int i = 0; i < n; i++)
+        index[i] = i;
+    for (int order = 0; order < ORDERS; order++) {
+        double sum;
+
+        for (int i = 0; i < n; i++)
+            tried[i] = labels[index[i]];
+        sum = place_in_order(tried, n, f);
+        for (int i = 0; sum < best && i < n; i++)
+            found[index[i]] = tried[i];
+        best = fmin(best, sum);
+        for (int i = n - 1; i > 0; i--) {
+            const int j = (int)((state >> 16) % (uint32_t)(i + 1)), swapped = index[i];
+
+            state = state * 1664525u + 1013904223u;
+            index[i] = index[j];
+            index[j] = swapped;
         }
-    set_position(&labels[self], f, best_d, best_g);
+    }
+    for (int i = 0; i < n; i++)
+        labels[i] = found[i];
 }
 
 void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_field *f)
 {
-    for (int i = 0; i < n; i++)
-        settle(labels, i, i, f);
-    for (int round = 0; round < ROUNDS; round++)
-        for (int i = 0; i < n; i++)
-            settle(labels, n, i, f);
+    if (n <= ORDERS_UP_TO)
+        place_in_orders(labels, n, f);
+    else
+        place_in_order(labels, n, f);
     for (int i = 0; i < n; i++) {
         struct box b = text_box(&labels[i], f->height);
 

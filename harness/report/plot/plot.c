@@ -495,6 +495,51 @@ static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
     }
 }
 
+enum { TRY_ALL_UP_TO = 30 };
+
+/* Labels the points from `from` to `to` - 1, too, if all labels, placed again, fit. Otherwise, leaves
+ * the labels as they are. */
+static enum kvr_status try_names(struct kvr_figure *f, int n_drawn, int from, int to,
+                                 const struct kvr_label_field *field)
+{
+    bool named[TRY_ALL_UP_TO];
+    struct kvr_label labels[TRY_ALL_UP_TO];
+    int n = 0;
+    enum kvr_status st;
+
+    for (int i = 0; i < n_drawn; i++) {
+        named[i] = f->point[i].named;
+        labels[i] = f->label[i];
+        f->point[i].named = named[i] || (i >= from && i < to);
+        n += f->point[i].named;
+    }
+    st = place_named(f, n_drawn, n, field);
+    if (st == KVR_OK)
+        drop_covered(f, n_drawn, field);
+    for (int i = 0; i < n_drawn; i++)
+        n -= f->point[i].named;
+    for (int i = 0; n > 0 && i < n_drawn; i++) {
+        f->point[i].named = named[i];
+        f->label[i] = labels[i];
+    }
+    return st;
+}
+
+/* Labels further points of a figure of at most TRY_ALL_UP_TO points: all, or those that fit. */
+static enum kvr_status name_rest(struct kvr_figure *f, int n_drawn,
+                                 const struct kvr_label_field *field)
+{
+    enum kvr_status st = KVR_OK;
+
+    if (n_drawn > TRY_ALL_UP_TO || !count_unnamed(f))
+        return KVR_OK;
+    st = try_names(f, n_drawn, 0, n_drawn, field);
+    for (int i = 0; st == KVR_OK && i < n_drawn; i++)
+        if (!f->point[i].named)
+            st = try_names(f, n_drawn, i, i + 1, field);
+    return st;
+}
+
 static enum kvr_status place_labels(struct kvr_figure *f)
 {
     struct kvr_label_field field = { .left = f->at.left + 4,
@@ -532,6 +577,8 @@ static enum kvr_status place_labels(struct kvr_figure *f)
     st = place_named(f, n_drawn, choose_names(f, n_drawn, px, py), &field);
     if (st == KVR_OK)
         drop_covered(f, n_drawn, &field);
+    if (st == KVR_OK)
+        st = name_rest(f, n_drawn, &field);
     free(px);
     free(py);
     free(lines);
