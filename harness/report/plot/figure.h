@@ -137,6 +137,11 @@ double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, doub
  * methods that violate the bounds on metrics in f->style->bounds. */
 void kvr_fig_front(struct kvr_figure *f);
 
+/* Places the labels of the drawn points (f->label) and sets `named` of each point that has one.
+ * Figures of many points omit labels that do not fit. KVR_ENOMEM. */
+enum kvr_status kvr_fig_place_labels(struct kvr_figure *f);
+int kvr_fig_count_unnamed(const struct kvr_figure *f); /* Number of drawn points without a label */
+
 /* Adds the columns `verdict` and `p_front` (probability of being on the Pareto front), computed by
  * kvr_pareto() with the two axes as objectives. The rows of both tables are matched by method,
  * settings and machine. The function does nothing if an axis has no direction of improvement, or if
