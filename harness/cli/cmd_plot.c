@@ -132,11 +132,12 @@ static int run(const struct kvr_call *call)
     if (r.warning[0])
         fprintf(stderr, "kvreel: plot: %s\n", r.warning);
     if (o->json)
-        return kvr_cli_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:b, s:s}", "plot", name, "out",
-                                      o->out, "figures", r.n_figures, "rows", r.n_rows, "left_out",
-                                      r.n_left_out, "drawn", r.drawn, "warning", r.warning),
+        return kvr_cli_json(json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:s}", "plot", name,
+                                      "out", o->out, "stem", r.stem, "figures", r.n_figures, "rows",
+                                      r.n_rows, "left_out", r.n_left_out, "drawn", r.drawn,
+                                      "warning", r.warning),
                             KVR_EXIT_OK);
-    printf("%s/%s: %d figure%s with %d of %d rows of data\n", o->out, name, r.n_figures,
+    printf("%s/%s: %d figure%s with %d of %d rows of data\n", o->out, r.stem, r.n_figures,
            r.n_figures == 1 ? "" : "s", r.n_rows - r.n_left_out, r.n_rows);
     return KVR_EXIT_OK;
 }
@@ -196,7 +197,9 @@ const struct kvr_command kvr_command_plot = {
                 "  kvreel plot pareto --preset single --title '' --format pdf\n"
                 "  kvreel plot pareto --y sharpness --where \"suite = 'moviegen-nano'\"\n"
                 "  gnuplot figures/pareto.gp            # after editing the script\n",
-    .details = "Without gnuplot, the script and the data are still written.\n",
+    .details = "With another metric than the figure's own, its name is part of the names of the\n"
+               "files: --y psnr writes pareto-psnr.gp.\n"
+               "Without gnuplot, the script and the data are still written.\n",
     .args = args,
     .opts_size = sizeof(struct plot_opts),
     .max_words = 1,

@@ -146,7 +146,13 @@ exits 2 "plot refuses two SQL statements" plot pareto --db "$work/p.db" -o "$wor
 check "no table was dropped" test "$(sql "$work/p.db" 'SELECT count(*) > 0 FROM cell')" = 1
 # Options --metric, --x and --y select other metrics for the axes.
 exits 0 "a Pareto figure with --metric psnr" plot pareto --db "$work/p.db" -o "$work/xy" --format svg --metric psnr --x runtime_s
-check "its y axis has PSNR" test "$(column "$work/xy/pareto.tsv" y RTN_INT2)" = "$(column "$work/xy/pareto.tsv" psnr_db RTN_INT2)"
+check "its y axis has PSNR" test "$(column "$work/xy/pareto-psnr-against-runtime_s.tsv" y RTN_INT2)" = "$(column "$work/xy/pareto-psnr-against-runtime_s.tsv" psnr_db RTN_INT2)"
+exits 0 "a Pareto figure with its own axes" plot pareto --db "$work/p.db" -o "$work/xy" --format svg --y ssim --x compression
+check "figures of two metrics have their own files" bash -c "cmp '$work/xy/pareto.tsv' '$work/a/pareto.tsv' && grep -q psnr_db '$work/xy/pareto-psnr-against-runtime_s.tsv'"
+prints "the output names the files" 'xy/pareto: 1 figure'
+exits 0 "a figure of PSNR" plot pareto --db "$work/p.db" -o "$work/xy" --format svg --y psnr
+prints "the output names the files with the metric" 'xy/pareto-psnr: 1 figure'
+check "the script reads its own data" grep -qF "data = 'pareto-psnr.tsv'" "$work/xy/pareto-psnr.gp"
 exits 2 "plot refuses an unknown metric" plot pareto --db "$work/p.db" -o "$work/xy" --y beauty
 says "the error lists each metric once" "unknown metric 'beauty'; need one of compression, bits, runtime_s, peak_bytes, ssim, psnr(, [a-z_.0-9]+)*\$"
 check "the list has one name per metric" bash -c "! grep -oE '[a-z_0-9.]+' '$err' | sort | uniq -d | grep -xE 'ssim|psnr|psnr_db'"
@@ -154,7 +160,9 @@ exits 2 "plot refuses a metric without values" plot pareto --db "$work/p.db" -o 
 says "the error names the command that computes the metric" "p.db has no values of metric lpips; .kvreel score lpips --db .*p.db."
 exits 2 "plot drift refuses an unknown metric" plot drift --db "$work/p.db" -o "$work/xy" --metric beauty
 exits 0 "plot drift --metric psnr" plot drift --db "$work/p.db" -o "$work/xy" --format svg --metric psnr
-check "drift with --metric psnr equals figure drift_psnr" bash -c "cmp <(sed 1d '$work/xy/drift.tsv') <(sed 1d '$work/a/drift_psnr.tsv')"
+check "drift with --metric psnr equals figure drift_psnr" bash -c "cmp <(sed 1d '$work/xy/drift-psnr.tsv') <(sed 1d '$work/a/drift_psnr.tsv')"
+exits 0 "plot drift --metric ssim" plot drift --db "$work/p.db" -o "$work/xy" --format svg --metric ssim
+check "figures of two metrics frame by frame have their own files" cmp "$work/xy/drift.tsv" "$work/a/drift.tsv"
 exits 2 "plot kv_bytes refuses --y" plot kv_bytes --db "$work/p.db" -o "$work/xy" --y psnr
 # Figures for papers have the requested width and no text below 7 points.
 for name in pareto drift kv_bytes memory_trace suites; do

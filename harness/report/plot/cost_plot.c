@@ -548,7 +548,9 @@ enum kvr_status kvr_cost_plot(const struct kvr_table *rows, const char *out_dir,
 {
     enum kvr_status st = KVR_OK;
 
-    *r = (struct kvr_plot_result){ .n_rows = rows->n_rows, .n_left_out = rows->n_rows };
+    *r = (struct kvr_plot_result){ .n_rows = rows->n_rows,
+                                   .n_left_out = rows->n_rows,
+                                   .stem = "cost" };
     for (int from = 0, to; st == KVR_OK && from < rows->n_rows; from = to) {
         char stem[24] = "cost";
         struct figure f = { .t = rows, .stem = stem, .from = from };

@@ -211,19 +211,18 @@ static enum kvr_status add_curves(struct kvr_curves_figure *f, int from, int to)
     return KVR_OK;
 }
 
-static enum kvr_status draw_group(const struct kvr_curves_spec *spec, struct kvr_curves_figure *f,
-                                  const char *out_dir, unsigned formats,
-                                  struct kvr_plot_result *out)
+static enum kvr_status draw_group(struct kvr_curves_figure *f, const char *out_dir,
+                                  unsigned formats, struct kvr_plot_result *out)
 {
     enum kvr_status st;
-    char script[128];
+    char script[256];
     bool drawn;
 
     out->n_figures++;
     if (out->n_figures > 1)
-        snprintf(f->stem, sizeof f->stem, "%s-%d", spec->name, out->n_figures);
+        snprintf(f->stem, sizeof f->stem, "%s-%d", out->stem, out->n_figures);
     else
-        snprintf(f->stem, sizeof f->stem, "%s", spec->name);
+        snprintf(f->stem, sizeof f->stem, "%s", out->stem);
     KVR_TRY(kvr_curves_write(f, out_dir, formats));
     snprintf(script, sizeof script, "%s.gp", f->stem);
     st = kvr_gnuplot_run(out_dir, script, &drawn, out->warning, sizeof out->warning);
@@ -252,7 +251,7 @@ static enum kvr_status read_rows(struct kvr_table **rows, const struct kvr_curve
 /* Changes the figure `drift`, which draws SSIM frame by frame, to draw the metric `name`.
  * KVR_EINVAL: the database has no values of this metric for single frames. */
 static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *with[5],
-                                     char text[2][128], const char *name, const char *db_path)
+                                     char text[3][128], const char *name, const char *db_path)
 {
     const struct kvr_metric *m = kvr_metric_find(name);
     struct kvr_table *t;
@@ -272,6 +271,10 @@ static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *w
             spec->name, name, list);
     for (int i = 0; i < 4; i++)
         with[i] = spec->with[i];
+    if (strcmp(with[1], name) != 0) {
+        snprintf(text[2], sizeof text[2], "%.40s-%.60s", spec->name, name);
+        spec->stem = text[2];
+    }
     with[1] = name; /* value of the placeholder "metric" */
     with[4] = NULL;
     snprintf(text[0], sizeof text[0], "%.60s frame by frame: mean over prompts, 95 %% intervals",
@@ -304,7 +307,7 @@ static enum kvr_status draw_groups(const struct kvr_curves_spec *spec, const str
         if (st == KVR_OK)
             st = choose(&f, front);
         if (st == KVR_OK)
-            st = draw_group(spec, &f, out_dir, formats, out);
+            st = draw_group(&f, out_dir, formats, out);
         free(f.curve);
     }
     return st;
@@ -330,7 +333,7 @@ enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char 
     struct kvr_curves_spec spec = *found;
     struct kvr_table *rows = NULL, *front = NULL;
     const char *with[5];
-    char *host = NULL, text[2][128];
+    char *host = NULL, text[3][128];
     enum kvr_status st;
 
     *out = (struct kvr_plot_result){ .drawn = true };
@@ -342,6 +345,7 @@ enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char 
             spec.name, style->x ? "--x" : "--y or --metric");
     if (style->y)
         KVR_TRY(choose_metric(&spec, with, text, style->y, db_path));
+    snprintf(out->stem, sizeof out->stem, "%s", spec.stem ? spec.stem : spec.name);
     KVR_TRY(read_rows(&rows, &spec, db_path, style->where));
     out->n_rows = rows->n_rows;
     if (rows->n_rows == 0) {

@@ -39,6 +39,7 @@ struct kvr_curves_spec {
     bool zero;     /* whether the y axis starts at 0 */
     double lo, hi; /* limits of the y axis (lo >= hi: computed from the data) */
     bool key;      /* whether method names are in a legend instead of at the ends of the curves */
+    const char *stem; /* name of the figure's files without suffix (NULL: `name`) */
 };
 extern const struct kvr_curves_spec kvr_curves[]; /* the last entry's name is NULL */
 

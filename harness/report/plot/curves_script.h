@@ -15,7 +15,7 @@ struct kvr_curves_figure {
     const struct kvr_plot_style *style;
     const struct kvr_table *rows;
     const char *settings, *host;
-    char stem[96];
+    char stem[192];
     int n;
     struct kvr_curve *curve;
 };

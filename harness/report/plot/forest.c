@@ -270,7 +270,9 @@ enum kvr_status kvr_forest(const struct kvr_ledger *l, const char *out_dir, unsi
     struct forest f = { .l = l };
     enum kvr_status st = choose(&f);
 
-    *r = (struct kvr_plot_result){ .n_rows = l->n_tested, .n_left_out = l->n_tested - f.n };
+    *r = (struct kvr_plot_result){ .n_rows = l->n_tested,
+                                   .n_left_out = l->n_tested - f.n,
+                                   .stem = "claims" };
     if (st == KVR_OK) {
         lay_out(&f, style);
         st = kvr_mkdirs(out_dir);

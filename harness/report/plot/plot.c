@@ -345,6 +345,11 @@ static void free_figure(struct kvr_figure *f)
     free(f->caption[1]);
 }
 
+static const char *stem_of(const struct kvr_plot_spec *spec)
+{
+    return spec->stem ? spec->stem : spec->name;
+}
+
 /* Builds the figure from the rows whose text in row_settings equals `settings`. */
 static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settings,
                                    const char *settings, int number, const char *host)
@@ -361,8 +366,8 @@ static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settin
     qsort(f->point, (size_t)f->n, sizeof *f->point, by_place);
     if (!f->point[0].drawn)
         return KVR_OK;
-    if ((number > 1 ? asprintf(&f->stem, "%s-%d", f->spec->name, number)
-                    : asprintf(&f->stem, "%s", f->spec->name)) < 0) {
+    if ((number > 1 ? asprintf(&f->stem, "%s-%d", stem_of(f->spec), number)
+                    : asprintf(&f->stem, "%s", stem_of(f->spec))) < 0) {
         f->stem = NULL;
         return no_memory();
     }
@@ -465,6 +470,7 @@ enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kv
     enum kvr_status st = KVR_OK;
 
     *out = (struct kvr_plot_result){ .n_rows = rows->n_rows, .drawn = true };
+    snprintf(out->stem, sizeof out->stem, "%s", stem_of(spec));
     KVR_TRY(check_columns(spec, rows));
     KVR_TRY(kvr_mkdirs(out_dir));
     row_settings = calloc((size_t)rows->n_rows + 1, sizeof *row_settings);
@@ -568,13 +574,30 @@ static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t si
     return KVR_OK;
 }
 
+/* Texts of a figure whose axes the style replaces. */
+struct own_texts {
+    char label[2][128], title[256], stem[160];
+};
+
+/* Writes the name of the figure's files: NAME, with -Y if the y axis is not that of `figure`, and
+ * with -against-X if the x axis is not. */
+static void name_files(struct own_texts *own, const struct kvr_plot_spec *spec,
+                       const struct kvr_plot_spec *figure, const struct kvr_plot_style *style)
+{
+    const bool y = strcmp(spec->y.column, figure->y.column) != 0;
+    const bool x = strcmp(spec->x.column, figure->x.column) != 0;
+
+    snprintf(own->stem, sizeof own->stem, "%.40s%s%.50s%s%.50s", spec->name, y ? "-" : "",
+             y ? style->y : "", x ? "-against-" : "", x ? style->x : "");
+}
+
 /* Replaces the axes of a figure by the axes that the style names (style->x, style->y), and builds
  * the SQL statement that selects their columns. If the style names no axis, *sql is NULL. The
  * caller frees *sql. */
-static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], char *title,
-                               size_t size, const struct kvr_plot_style *style, const char *db_path,
-                               char **sql)
+static enum kvr_status restyle(struct kvr_plot_spec *spec, struct own_texts *own,
+                               const struct kvr_plot_style *style, const char *db_path, char **sql)
 {
+    const struct kvr_plot_spec figure = *spec;
     char *extra = NULL;
     size_t n = 0;
     FILE *to = kvr_text_open(&extra, &n);
@@ -582,14 +605,16 @@ static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], c
 
     *sql = NULL;
     if (st == KVR_OK && style->x)
-        st = name_axis(&spec->x, label[0], sizeof label[0], style->x, db_path, to);
+        st = name_axis(&spec->x, own->label[0], sizeof own->label[0], style->x, db_path, to);
     if (st == KVR_OK && style->y)
-        st = name_axis(&spec->y, label[1], sizeof label[1], style->y, db_path, to);
+        st = name_axis(&spec->y, own->label[1], sizeof own->label[1], style->y, db_path, to);
     if (!kvr_text_close(to, &extra) && st == KVR_OK)
         st = no_memory();
     if (st == KVR_OK && (style->x || style->y)) {
-        snprintf(title, size, "%s against %s", spec->y.column, spec->x.column);
-        spec->title = title;
+        snprintf(own->title, sizeof own->title, "%s against %s", spec->y.column, spec->x.column);
+        spec->title = own->title;
+        name_files(own, spec, &figure, style);
+        spec->stem = own->stem;
         if (asprintf(sql, "SELECT s.*%s FROM (%s) s", extra, spec->sql) < 0) {
             *sql = NULL;
             st = no_memory();
@@ -623,7 +648,8 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
     const struct kvr_plot_spec *found = kvr_plots;
     struct kvr_plot_spec spec;
     struct kvr_table *rows = NULL;
-    char *sql = NULL, label[2][128], title[256];
+    struct own_texts own;
+    char *sql = NULL;
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
@@ -638,7 +664,7 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
     if ((style->x || style->y) && !spec.x.better)
         return kvr_fail(KVR_EINVAL, "plot %s has fixed axes; --x and --y apply to plot pareto only",
                         name);
-    st = restyle(&spec, label, title, sizeof title, style, db_path, &sql);
+    st = restyle(&spec, &own, style, db_path, &sql);
     if (st == KVR_OK)
         st = kvr_table_query_within(&rows, db_path, sql ? sql : spec.sql, &limits);
     if (st == KVR_OK)

@@ -13,7 +13,9 @@
  * paper that kvreel reproduces). Interval bars are 95 % intervals (columns x_lo, x_hi, y_lo, y_hi).
  * The axis of a metric with maximum 1, such as SSIM, is logarithmic in 1 - value if more than half
  * of the values below 1 are above 0.9. Each group of rows with equal settings (model, frames,
- * window, ...) has its own figure and caption; the second group is written to pareto-2.*.
+ * window, ...) has its own figure and caption; the second group is written to pareto-2.*. A figure
+ * with other axes than its own has other files: pareto-psnr.* with y = psnr, pareto-against-bits.*
+ * with x = bits.
  *
  * Output is deterministic. */
 #ifndef KVR_PLOT_PLOT_H
@@ -58,6 +60,7 @@ struct kvr_plot_spec {
      * scatter plot with one point per row). */
     enum kvr_status (*draw)(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                             const struct kvr_plot_style *style, struct kvr_plot_result *out);
+    const char *stem; /* name of the figure's files without suffix (NULL: `name`) */
 };
 extern const struct kvr_plot_spec kvr_plots[]; /* the last entry's name is NULL */
 
@@ -86,6 +89,7 @@ struct kvr_plot_result {
     int n_left_out;    /* number of rows without x or y, which are written to the data file but not
                         * drawn */
     bool drawn;        /* gnuplot made the pictures */
+    char stem[160];    /* name of the first figure's files without suffix */
     char warning[512]; /* why gnuplot drew no pictures ("": the pictures were drawn) */
 };
 
