@@ -91,8 +91,9 @@ const struct kvr_command kvr_command_query = {
     .details =
         "Other programs can read the output of --jsonl; tools/to-parquet.py converts it, or a\n"
         "whole database, to Parquet.\n"
-        "Text and Markdown output shows columns named ..._bytes in MiB; CSV and JSON output\n"
-        "has bytes.\n"
+        "Text and Markdown output shows the columns named ..._bytes, and at_peak, tag_peak\n"
+        "and live_end of table mem, in MiB. SQL, CSV and JSON have bytes, for example in\n"
+        "WHERE peak_bytes < 64 * 1048576.\n"
         "In CSV output, text that a spreadsheet would execute (it begins with =, +, - or @)\n"
         "gets a leading apostrophe.\n"
         "To list tables and views, run `kvreel query \"SELECT name, type FROM\n"

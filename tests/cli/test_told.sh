@@ -25,7 +25,7 @@ exits 0 "report --list" report --list
 check "titles of tables begin in one column" test "$(cut -c 1-17 "$out" | grep -vc '  $')" -eq 0
 
 exits 0 "query of a byte column as text" query --db q.db "SELECT method, max(peak_bytes) AS peak_bytes FROM cell WHERE is_baseline"
-prints "the text shows bytes in MiB, with the unit in the header" '^method +peak \(MiB\)'
+prints "the text shows bytes in MiB, with the unit in the header" '^method +peak_bytes \(MiB\)'
 want=$(sql q.db "SELECT printf('%.6g', max(peak_bytes) / 1048576.0) FROM cell WHERE is_baseline")
 prints "the value in MiB is right" "^BF16 +$want\$"
 exits 0 "query of a byte column as Markdown" query --md --db q.db "SELECT at_peak FROM mem LIMIT 1"

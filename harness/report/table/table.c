@@ -198,31 +198,28 @@ enum kvr_status kvr_table_query_within(struct kvr_table **out, const char *db_pa
     return run_filler(out, &f, db_path, sql, limits);
 }
 
-/* Returns the length of a column's name without its suffix "_bytes". 0: the column does not contain
- * bytes. */
-static size_t bytes_stem(const char *name)
+/* Returns whether a column of this name contains bytes: *_bytes, or a column of the database table
+ * `mem`. */
+static bool has_bytes(const char *name)
 {
     static const char *const of_mem[] = { "at_peak", "tag_peak", "live_end" };
     const size_t n = strlen(name);
 
     for (size_t i = 0; i < sizeof of_mem / sizeof *of_mem; i++)
         if (strcmp(name, of_mem[i]) == 0)
-            return n;
-    return n > 6 && strcmp(name + n - 6, "_bytes") == 0 ? n - 6 : 0;
+            return true;
+    return n > 6 && strcmp(name + n - 6, "_bytes") == 0;
 }
 
 enum kvr_status kvr_table_mib(struct kvr_table *t)
 {
     for (int c = 0; c < t->n_columns; c++) {
         struct kvr_column *col = &t->column[c];
-        const size_t n = bytes_stem(col->name);
 
-        if (!n || col->unit)
+        if (!has_bytes(col->name) || col->unit)
             continue;
-        if (!col->head)
-            col->head = strndup(col->name, n);
         col->unit = strdup("(MiB)");
-        if (!col->head || !col->unit)
+        if (!col->unit)
             return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating a column header");
         col->scale = 1.0 / (1024.0 * 1024.0);
     }

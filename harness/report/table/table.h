@@ -93,8 +93,8 @@ void kvr_table_drop(struct kvr_table *t, const char *name);
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);
 
 /* Shows columns that contain bytes in MiB in text, Markdown and LaTeX: columns named *_bytes, and
- * at_peak, tag_peak and live_end of the database table `mem`. A column with a unit stays as it is;
- * a column with a header keeps it. CSV and JSON still contain bytes. */
+ * at_peak, tag_peak and live_end of the database table `mem`. The header keeps the column's name,
+ * which SQL knows. CSV and JSON still contain bytes. */
 enum kvr_status kvr_table_mib(struct kvr_table *t);
 
 /* Writes the table to the stream `to`. KVR_EFULL, KVR_EIO: a write failed. */
