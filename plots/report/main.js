@@ -75,6 +75,8 @@ const barHeight = () => { document.documentElement.style.scrollPaddingTop = (get
 addEventListener("resize", barHeight);
 $("f-group-l").hidden = GROUPS.length < 2;
 options($("f-suite"), [["", "all"], ...SUITES.map(x => [x, x])]);
+const VERSIONS = { intended: "as intended", study: "as the 33-method study ran it" };
+options($("f-reading"), [["", "all"], ...[...new Set(CELLS.map(c => c.reading))].sort().map(r => [r, VERSIONS[r] || "@" + r])]);
 $("f-group").onchange = () => { state.group = $("f-group").value; refresh(); };
 $("f-suite").onchange = () => { state.suite = $("f-suite").value; refresh(); };
 $("f-reading").onchange = () => { state.reading = $("f-reading").value; refresh(); };

@@ -36,7 +36,7 @@ function cell(m, col) {
     return h("td", {}, d === null ? "\u2013" : (d > 0 ? "+" : "") + num(d, METRICS[col.slice(2)].digits));
   }
   const lo = m.lo[col], hi = m.hi[col], M = METRICS[col];
-  if (col === "runtime" && m.grey) return h("td", { class: "grey", title: "not valid: " + m.grey.why }, num(m.grey.runtime, M.digits), h("small", {}, " " + m.grey.why.split(" ")[0]));
+  if (col === "runtime" && m.grey) return h("td", { class: "grey", title: "not valid: " + m.grey.why }, num(m.grey.runtime, M.digits), h("small", {}, " " + m.grey.why));
   return h("td", {}, num(m.v[col], M.digits), lo !== null && hi !== null && hi > lo ? h("span", { class: "ci" }, " " + num(lo, M.digits) + (lo < 0 ? " to " : "\u2013") + num(hi, M.digits)) : null);
 }
 

@@ -16,7 +16,7 @@
 
     // The sweep ran without `timing: true`: no time is valid. Times are grey with the reason, and no front uses them.
     const greys = all("#table td.grey");
-    say(greys.length === METHODS.length && greys.every(t => t.textContent.includes("UNTIMED") && t.title.startsWith("not valid: UNTIMED")), "times that are not valid are grey and show the reason", greys.map(t => t.title));
+    say(greys.length === METHODS.length && greys.every(t => t.textContent.includes("UNTIMED") && t.title.startsWith("not valid: UNTIMED")) && greys.some(t => t.textContent.endsWith(" UNTIMED LOAD")), "times that are not valid are grey and show all reasons", greys.map(t => t.title));
     say(frontier(METHODS, ["runtime", "ssim"], true).open.length === 0 && frontier(METHODS, ["compression", "ssim"], true).open.length > 0, "a front with the objective runtime is empty without valid times");
 
     // Settings against fidelity: the sweep varies the setting `window` and the option `group` of RTN_INT4.
@@ -55,6 +55,7 @@
 
     // The colour of a family does not depend on which other families the database has.
     say(METHODS.filter(m => m.family === "RTN").every(m => colourOf(m) === (m.is_baseline ? "var(--ink)" : "#0072B2")), "a family has its colour in palette.def");
+    say([...$("f-reading").options].map(o => o.text).join() === "all,as intended", "the versions are those of the sweep's methods", $("f-reading").textContent);
     // Interval bands are clamped to the axes.
     set("d-metric", "ssim");
     const places = ["RTN_INT2", "RTN_INT4", "RTN_INT4 group=32"], dashes = METHODS.filter(m => !m.is_baseline).map(m => [m.name, dashOf(m)]);

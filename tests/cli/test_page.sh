@@ -44,7 +44,7 @@ frames_of() { sql page.db "SELECT sha256 FROM artifact WHERE cell = '$1' AND kin
 mapfile -t bad < <(sql page.db "SELECT cell FROM artifact JOIN cell ON key = cell WHERE kind = 'video' AND method = 'RTN_INT2' AND run_kind = 'bench' ORDER BY cell LIMIT 3")
 video_of() { sql page.db "SELECT path FROM artifact WHERE cell = '$1' AND kind = 'video'"; }
 before=$(frames_of "$failed")
-changed page.db "UPDATE cell SET log_tail = 'rtn cell log' WHERE method = 'RTN_INT2';
+changed page.db "UPDATE cell SET log_tail = 'rtn cell log', time_codes = 'UNTIMED LOAD' WHERE method = 'RTN_INT2';
     UPDATE cell SET outcome = 'TIMEOUT', reason = 'ran too long', verdict = 'INVALID', verdict_codes = 'FAILED',
     log_tail = 'the last words' WHERE key = '$failed'"
 # The page must not show these videos: a missing file, another size, and other content of the same size.
@@ -60,6 +60,10 @@ check "the page says that the hash of a file changed" grep -q "\"${bad[2]}\":\"n
 for k in "${bad[@]}"; do check "the page does not contain the video of $k" test ! -e "rep/assets/$k.mp4"; done
 check "the title is the name of the sweep, escaped" grep -q '<title>page &lt;b>&amp;amp;&lt;/b> &middot; kvreel report</title>' rep/index.html
 exits 0 "report --title" report --db page.db -o own --title 'Mine & yours'
+cp page.db unnamed.db
+changed unnamed.db "UPDATE sweep SET name = 'from-the-file'; UPDATE session SET config_text = replace(config_text, 'name:', 'question:')"
+exits 0 "the page of a sweep whose config has no name" report --db unnamed.db -o unnamed
+check "its title is the sweep's name, not the database's" grep -q '<title>from-the-file &middot; kvreel report</title>' unnamed/index.html
 check "the page has the title in --title" grep -q '<title>Mine &amp; yours' own/index.html
 
 has_browser "the page in a browser" || exit 0
