@@ -75,8 +75,7 @@ enum kvr_stage_kind {
 
 /* Data that one stage stores for one block. */
 struct kvr_stage_data {
-    struct kvr_buf codes;    /* codes, or values that are not quantized, with memory tag
-                              * KVR_MEM_KV */
+    struct kvr_buf codes;    /* codes, or unquantized elements, with memory tag KVR_MEM_KV */
     struct kvr_buf meta;     /* scales, zero points and indices, with memory tag KVR_MEM_META */
     int64_t n_entries;       /* number of stored entries (such as outliers), for stages whose size
                               * depends on the data; otherwise 0 */
@@ -170,8 +169,8 @@ struct kvr_layout {
     int64_t n_groups;
     enum kvr_zero zero;
     const float *level; /* LEVELS: [2^bits] */
-    /* INTEGER: whether the stage uses the quantizer of methods/codecs/grid; one kernel can then
-     * encode two such stages (methods/codecs/grid/chain.h). */
+    /* Set only for kind INTEGER: true if the stage uses the quantizer of methods/codecs/grid. One
+     * kernel can run two such stages in sequence (methods/codecs/grid/chain.h). */
     bool chains;
 };
 

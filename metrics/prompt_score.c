@@ -104,8 +104,9 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (!in->prompt || !in->prompt->probe) {
         snprintf(out->missing, sizeof out->missing, "no network that scores prompts: %s",
-                 in->prompt ? "the model's folder has no probe.safetensors"
-                            : "the video has no prompt in a model's vocabulary");
+                 in->prompt
+                     ? "the model's folder has no probe.safetensors"
+                     : "the video's prompt in the words of the model's vocabulary is unknown");
         return KVR_OK;
     }
     KVR_TRY(kvr_st_open(&weights, in->prompt->probe));

@@ -72,7 +72,8 @@ static inline bool kvr_attend_is_last(const struct kvr_attend_io *io)
     return io->out || io->out16;
 }
 
-/* Returns a copy of io without outputs, for a launch that is not the call's last. */
+/* Returns a copy of `io` whose output pointers are NULL. The attention of a layer may take several
+ * launches; all but the last get this copy. */
 static inline struct kvr_attend_io kvr_attend_io_partial(const struct kvr_attend_io *io)
 {
     struct kvr_attend_io some = *io;

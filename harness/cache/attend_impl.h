@@ -28,8 +28,9 @@ struct kvr_attend_kind {
 };
 extern const struct kvr_attend_kind kvr_attend_cpu, kvr_attend_cuda;
 
-/* Returns the position of a token in the rollout. Token i is the i-th token of the span's segment
- * or, if the span has no segment, of the current chunk. */
+/* Returns the position of a token in the rollout. The span `s` is a run of tokens that attention
+ * reads in one format: all tokens of the segment s->seg or, if s->seg is NULL, of the current
+ * chunk. `i` is the token's index in the span. */
 static inline int64_t kvr_column_token(const struct kvr_column_job *job, const struct kvr_span *s,
                                        int64_t i)
 {

@@ -366,8 +366,8 @@ static __device__ __forceinline__ void load_dequant(const struct tile_grid &g, i
     }
 }
 
-/* Reads a plane of 8 tokens and C channels, which has F bits of every code, and unpacks these bits
- * to one byte per code. */
+/* Packed codes are stored in planes. A plane of 8 tokens and C channels holds F consecutive bits of
+ * every code. This function reads one plane and unpacks its bits to one byte per code. */
 template <int W, int F, int C>
 static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsigned (*codes)[C / 4])
 {

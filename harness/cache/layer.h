@@ -47,8 +47,8 @@ struct kvr_layer_scratch {
                                 * is in device memory */
     struct kvr_buf all_keys;   /* F32 keys of past tokens (decoded) and of the new chunk, for a
                                 * retention policy that reads both (kvr_policy_ctx.all_keys) */
-    struct kvr_buf all_values; /* F32 values of the tokens of all_keys, for a retention policy that
-                                * reads them (kvr_policy_ctx.all_values) */
+    struct kvr_buf all_values; /* F32 values (V) of the tokens whose keys are in all_keys, for a
+                                * retention policy that reads V (kvr_policy_ctx.all_values) */
     struct kvr_buf back;       /* CUDA only: decoded keys, from which the moments (key statistics)
                                 * of the score correction are computed */
     struct kvr_summaries summaries; /* summary tokens by which the retention policy replaces evicted

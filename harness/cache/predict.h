@@ -102,9 +102,9 @@ enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *ou
  * the method. The code of era B is unpublished, so its peaks are not known. */
 struct kvr_study_peak {
     const char *era;    /* "A", "B" or "C" */
-    const char *stored; /* text that says how the study's code stored the cache, such as "codes
-                         * stored as int16, in buffers for all frames"; for era B, the text says why
-                         * this is unknown */
+    const char *stored; /* text that says how the study's code of this era stored the cache, such as
+                         * "codes stored as int16, in buffers for all frames"; for era "B", the text
+                         * says that this code is unpublished */
     bool known;         /* whether the peak is known */
     size_t resident;    /* bytes of the cache in the tensors of the study's code (codes, scales,
                          * masks and indices); 0 if `known` is false */

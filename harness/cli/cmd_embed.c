@@ -223,7 +223,7 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_embed = {
     .name = "embed",
     .summary = "encode prompts with Wan's text encoder into a pack (a file of embeddings)",
-    .usage = "--prompts FILE -o PACK --model DIR | --encoder FILE --tokenizer FILE",
+    .usage = "--prompts FILE -o PACK (--model DIR | --encoder FILE --tokenizer FILE)",
     .examples =
         "  kvreel embed --prompts prompts.txt --model Wan2.1-T2V-1.3B -o pack.safetensors\n",
     .args = args,

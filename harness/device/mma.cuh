@@ -27,10 +27,9 @@
 /* ---- numbers ------------------------------------------------------------------------------ */
 
 /* Rounds two floats to the nearest BF16, ties to even. The float `low` becomes the low half of the
- * result, and `high` becomes the high half. On a GPU, a NaN becomes the NaN 0x7fff. In the
- * emulator, it keeps its sign and the upper bits of its payload, as in kvr_bf16_of(). The results
- * of the two functions thus agree for a NaN from arithmetic: a GPU's is 0x7fffffff, the CPU's has
- * any bits. */
+ * result, and `high` becomes the high half. On a GPU, every NaN becomes the BF16 NaN 0x7fff; in the
+ * emulator, a NaN keeps its sign and the upper bits of its payload. For the NaN that a GPU's
+ * arithmetic produces (0x7fffffff), both rules give 0x7fff. */
 static __device__ __forceinline__ unsigned kvr_bf16_pair(float low, float high)
 {
 #ifdef KVR_EMULATED

@@ -93,8 +93,9 @@ struct kvr_model_config {
 /* Reads and checks a config.json; kvr_model_config_free frees the strings of `c`. */
 enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path);
 void kvr_model_config_free(struct kvr_model_config *c);
-/* Adds the keys that are missing in Wan's own config.json (_class_name WanModel), with the values
- * of Self-Forcing for videos of 480x832 pixels. */
+/* If `root` is the config.json published with Wan (its key _class_name is "WanModel"), adds the
+ * keys that kvreel needs and this file lacks, with the values of Self-Forcing for videos of 480x832
+ * pixels. */
 enum kvr_status kvr_model_config_fill(struct json_t *root, const char *path);
 
 /* Names of the samplers: "model" (the model's own), "renoise" and "unipc"; NULL-terminated. */

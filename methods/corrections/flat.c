@@ -40,7 +40,8 @@ static void flat_apply(const struct kvr_correction_job *job)
 
 const struct kvr_correction kvr_correction_flat = {
     .name = "flat",
-    .title = "subtracts the bias of correction taylor, averaged over the keys of a segment",
+    .title =
+        "subtracts from each score the mean, over a segment's keys, of what `taylor` subtracts",
     .moments = 1,
     .prepare = flat_prepare,
     .apply = flat_apply,

@@ -106,9 +106,9 @@ static const struct kvr_opt options[] = {
                  "whether each layer uses its own scores (each) or all layers use those of the "
                  "last layer (last)"),
     KVR_OPT_ENUM(struct keep_opts, query, KVR_QUERY_SPREAD, query_names,
-                 "which queries of the newest chunk score tokens: evenly spaced queries (spread) "
-                 "or the last queries (newest), in the number that the option queries sets; all "
-                 "queries of the newest frame (frame); or all queries of the chunk (chunk)"),
+                 "queries of the newest chunk that score tokens: `queries` evenly spaced ones "
+                 "(spread), the last `queries` ones (newest), all of the newest frame (frame), or "
+                 "all of the chunk (chunk)"),
     KVR_OPT_ENUM(struct keep_opts, weight, KVR_PLACE_NONE, weight_names,
                  "for score=redundancy: function of a token's position by which the token's score "
                  "is multiplied"),

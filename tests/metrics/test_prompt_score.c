@@ -122,7 +122,8 @@ START_TEST(missing_scores_have_a_reason)
         const struct kvr_metric_input in = { .ref = &f, .test = &f, .chunk = 3 };
 
         ck_assert_int_eq(kvr_metric_measure(kvr_metric_find("prompt_score"), &in, &v), KVR_OK);
-        ck_assert_ptr_nonnull(strstr(v.missing, "no prompt in a model's vocabulary"));
+        ck_assert_ptr_nonnull(
+            strstr(v.missing, "prompt in the words of the model's vocabulary is unknown"));
         kvr_metric_value_free(&v);
     }
 }

@@ -156,8 +156,9 @@ static inline bool all_vectorizable(int n, const struct chain *c, int64_t first,
     return all;
 }
 
-/* Returns whether the PLAIN kernels support the chain c, that is, if its rotation and grids use F32
- * arithmetic and the method's name does not end in @study. */
+/* Returns whether the kernels with template argument PLAIN can encode the chain c (a rotation and
+ * one or two grids). They need F32 arithmetic, and they lack the study's variant of the codes, which
+ * methods whose name ends in @study use. */
 static inline bool plain(const struct chain *c)
 {
     bool all = !c->rotate_bf16;

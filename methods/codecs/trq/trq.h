@@ -86,7 +86,7 @@ CELLS int64_t trq_byte_at(const struct trq *g, int64_t t, int64_t at)
 }
 
 /* Index of the zero point of the group that contains channel `at` of token t. Token t must not be
- * in the anchor, which has no zero points. */
+ * in the block's first frame (the anchor), whose symmetric groups have no zero points. */
 CELLS int64_t trq_zero_at(const struct trq *g, int64_t t, int64_t at)
 {
     return (t - g->unit) * (g->channels / g->group) + at / g->group;
