@@ -96,7 +96,7 @@ json_t *kvr_json_words(const char *text)
 
 /* JSON has no NaN and no infinities. Before parsing, these tokens are replaced by strings of the
  * same length, so that the columns in error messages match the file. The strings begin with DEL
- * (0x7f), which distinguishes them from other strings. */
+ * (0x7f). check_string() refuses equal strings in a document. */
 static const struct word {
     const char *token, *stands_for;
 } words[] = {
@@ -119,26 +119,85 @@ const char *kvr_json_not_finite(const json_t *v)
     return NULL;
 }
 
-/* Replaces NaN, Infinity and -Infinity outside of JSON strings, in place, by the strings in
- * `words`. */
-static void replace_words(char *text, size_t n)
+/* Whether a colon follows text[at], after white space: the token before it is a key. */
+static bool is_key(const char *text, size_t n, size_t at)
+{
+    while (at < n && strchr(" \t\r\n", text[at]) && text[at])
+        at++;
+    return at < n && text[at] == ':';
+}
+
+/* Whether the JSON string of n bytes at `text`, without its quotes, has the value `value`. `value`
+ * has no character that JSON abbreviates, such as \n. */
+static bool string_is(const char *text, size_t n, const char *value, size_t n_value)
+{
+    const char *const end = text + n;
+
+    for (size_t i = 0; i < n_value; i++) {
+        char code[5] = "";
+
+        if (end - text >= 6 && text[0] == '\\' && text[1] == 'u') {
+            memcpy(code, text + 2, 4);
+            if (strspn(code, "0123456789abcdefABCDEF") != 4 || strtol(code, NULL, 16) != value[i])
+                return false;
+            text += 6;
+        } else if (text == end || *text++ != value[i]) {
+            return false;
+        }
+    }
+    return text == end;
+}
+
+/* Refuses a document in which the JSON string text[from..to) equals the string that stands for a
+ * token: kvr_json_not_finite() could not distinguish them. */
+static enum kvr_status check_string(const char *text, size_t from, size_t to, const char *where)
+{
+    int line = 1, column = 0;
+
+    for (int w = 0; w < N_WORDS; w++) {
+        const char *value = words[w].stands_for + 1;
+        const size_t n = strlen(words[w].token) - 2;
+
+        if (!string_is(text + from, to - from, value, n))
+            continue;
+        for (size_t i = 0; i < from; i++) {
+            column = text[i] == '\n' ? 0 : column + 1;
+            line += text[i] == '\n';
+        }
+        return kvr_fail(KVR_EFORMAT,
+                        "%s:%d:%d: the string \"\\u007f%.*s\" is not allowed, since kvreel "
+                        "represents %s by it; change the string",
+                        where, line, column, (int)n - 1, value + 1, words[w].token);
+    }
+    return KVR_OK;
+}
+
+/* Replaces NaN, Infinity and -Infinity, in place, by the strings in `words`, except in JSON strings
+ * and except keys, which the parser then refuses. */
+static enum kvr_status replace_words(char *text, size_t n, const char *where)
 {
     for (size_t i = 0; i < n; i++) {
         if (text[i] == '"') {
-            for (i++; i < n && text[i] != '"'; i++)
+            const size_t from = ++i;
+
+            for (; i < n && text[i] != '"'; i++)
                 i += text[i] == '\\';
+            if (i < n && !is_key(text, n, i + 1))
+                KVR_TRY(check_string(text, from, i, where));
             continue;
         }
         for (int w = 0; w < N_WORDS; w++) {
             const size_t m = strlen(words[w].token);
 
             if (n - i >= m && memcmp(text + i, words[w].token, m) == 0) {
-                memcpy(text + i, words[w].stands_for, m);
+                if (!is_key(text, n, i + m))
+                    memcpy(text + i, words[w].stands_for, m);
                 i += m - 1;
                 break;
             }
         }
     }
+    return KVR_OK;
 }
 
 /* Parses the JSON text `text` of n bytes, and modifies it. */
@@ -147,7 +206,8 @@ static enum kvr_status parse(json_t **out, char *text, size_t n, const char *whe
     const unsigned long losses = kvr_json_losses();
     json_error_t err;
 
-    replace_words(text, n);
+    *out = NULL;
+    KVR_TRY(replace_words(text, n, where));
     *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &err);
     if (kvr_json_losses() != losses) {
         json_decref(*out);

@@ -40,7 +40,7 @@ json_t *kvr_json_words(const char *text);
 /* Reads a JSON file; duplicate keys in an object are refused. If the file cannot be opened, fails
  * like kvr_infile_open_text(). If the text is not valid JSON, fails with KVR_EFORMAT and the
  * message "file:line:column: ...". The words NaN, Infinity and -Infinity, which Python's json
- * module writes, are accepted (see kvr_json_not_finite()). */
+ * module writes, are accepted as values (see kvr_json_not_finite()). */
 enum kvr_status kvr_json_load(json_t **out, const char *path);
 /* Reads JSON like kvr_json_load(), from `n` bytes in memory, with or without a UTF-8 byte order
  * mark. Messages start with `where` in place of a file name. */
@@ -48,8 +48,8 @@ enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const c
 
 /* Returns "NaN", "Infinity" or "-Infinity" if kvr_json_load() or kvr_json_parse() read the value as
  * one of these words, and NULL for any other value. The JSON library (jansson) represents only
- * finite numbers, so the two functions replace such a word by a special string. The getters below
- * refuse this string with a message that names the word. */
+ * finite numbers, so the two functions replace such a word by a special string, which they refuse
+ * in a document. The getters below refuse this string with a message that names the word. */
 const char *kvr_json_not_finite(const json_t *v);
 
 enum kvr_status kvr_json_int(const json_t *o, const char *where, const char *key, int64_t *out);

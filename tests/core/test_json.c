@@ -211,9 +211,44 @@ START_TEST(numbers_of_python)
     says(place);
     says(":14: ");
     ck_assert_int_eq(load_text("{\"a\": NaNs}", &o, path), KVR_EFORMAT);
-    ck_assert_int_eq(load_text("{NaN: 1}", &o, path),
-                     KVR_OK); /* accepted: NaN is a key here, not a value */
-    json_decref(o);
+    ck_assert_int_eq(load_text("{NaN: 1}", &o, path), KVR_EFORMAT); /* a key, not a value */
+    ck_assert_int_eq(load_text("{\"a\": 1, -Infinity\n: 1}", &o, path), KVR_EFORMAT);
+}
+END_TEST
+
+/* kvr_json_load() represents NaN and Infinity by strings, which therefore may not be values in a
+ * document, in any spelling. Other strings with the character DEL are ordinary text. */
+START_TEST(strings_like_nan)
+{
+    static const char *const bad[] = {
+        "[\"\\u007f\"]",
+        "[\"\x7f\"]",
+        "[\"\\u007Finfin\"]",
+        "[\"\\u007f\\u0069nfin\" ]",
+        "[\"\\u007f\\u002dinfin\"]",
+    };
+    static const char *const good[] = {
+        "{\"\\u007f\": 1}",
+        "[\"\\u007fx\"]",
+        "[\"\\u007finfi\"]",
+        "[\"\\u007finfinx\"]",
+        "[\"\\\\u007f\"]",
+        "[\"\\u007f\\u007f\"]",
+        "[\"\"]",
+    };
+    char path[64], place[96];
+    json_t *o;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_msg(load_text(bad[i], &o, path) == KVR_EFORMAT && !o, "%s", bad[i]);
+        snprintf(place, sizeof place, "%s:1:2: the string \"\\u007f", path);
+        says(place);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ck_assert_msg(load_text(good[i], &o, path) == KVR_OK, "%s: %s", good[i], kvr_error());
+        ck_assert_ptr_null(kvr_json_not_finite(json_array_get(o, 0)));
+        json_decref(o);
+    }
 }
 END_TEST
 
@@ -256,6 +291,7 @@ int main(void)
     tcase_add_test(tc, words);
     tcase_add_test(tc, files);
     tcase_add_test(tc, numbers_of_python);
+    tcase_add_test(tc, strings_like_nan);
     tcase_add_test(tc, byte_order_marks);
     suite_add_tcase(s, tc);
     return run_suite(s);
