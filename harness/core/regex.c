@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum what { BYTE_IN, SPLIT, JUMP, BEGIN, END, DONE };
+enum opcode { BYTE_IN, SPLIT, JUMP, BEGIN, END, DONE };
 
 struct step {
-    enum what what;
+    enum opcode op;
     int to, other;         /* next steps: SPLIT continues at both, JUMP at `to` */
     unsigned char set[32]; /* bytes that BYTE_IN matches, one bit per value */
 };
@@ -96,7 +96,7 @@ static enum kvr_status named_class(struct parse *p, struct step *s)
 
 static enum kvr_status brackets(struct parse *p)
 {
-    struct step s = { .what = BYTE_IN };
+    struct step s = { .op = BYTE_IN };
     const bool others = *p->at == '^';
 
     p->at += others;
@@ -132,8 +132,7 @@ static enum kvr_status parentheses(struct parse *p)
 {
     if (++p->depth > KVR_REGEX_DEPTH)
         return kvr_fail(KVR_EINVAL,
-                        "regular expression '%.80s': more than the limit of %d nested parentheses "
-                        "and alternatives",
+                        "regular expression '%.80s': more than the limit of %d nested parentheses",
                         p->all, KVR_REGEX_DEPTH);
     KVR_TRY(alternatives(p));
     if (*p->at != ')')
@@ -145,7 +144,7 @@ static enum kvr_status parentheses(struct parse *p)
 
 static enum kvr_status atom(struct parse *p)
 {
-    struct step s = { .what = BYTE_IN };
+    struct step s = { .op = BYTE_IN };
     const char c = *p->at++;
 
     switch (c) {
@@ -154,10 +153,10 @@ static enum kvr_status atom(struct parse *p)
     case '[':
         return brackets(p);
     case '^':
-        s.what = BEGIN;
+        s.op = BEGIN;
         return append(p, s);
     case '$':
-        s.what = END;
+        s.op = END;
         return append(p, s);
     case '.':
         memset(s.set, 0xff, sizeof s.set);
@@ -188,10 +187,10 @@ static enum kvr_status repeat(struct parse *p, int begin)
     const int end = p->r->n;
 
     if (c == '+') /* repeat, or continue */
-        return append(p, (struct step){ .what = SPLIT, .to = begin, .other = end + 1 });
-    KVR_TRY(insert(p, begin, (struct step){ .what = SPLIT, .to = begin + 1 }));
+        return append(p, (struct step){ .op = SPLIT, .to = begin, .other = end + 1 });
+    KVR_TRY(insert(p, begin, (struct step){ .op = SPLIT, .to = begin + 1 }));
     if (c == '*')
-        KVR_TRY(append(p, (struct step){ .what = JUMP, .to = begin }));
+        KVR_TRY(append(p, (struct step){ .op = JUMP, .to = begin }));
     p->r->step[begin].other = p->r->n;
     return KVR_OK;
 }
@@ -209,31 +208,27 @@ static enum kvr_status sequence(struct parse *p)
 }
 
 /* Compiles alternatives "a|b|c". A SPLIT precedes each alternative except the last, and a JUMP past
- * the remaining alternatives follows it. */
+ * the remaining alternatives follows it. Until the last alternative is compiled, `other` of each
+ * JUMP is the index of the previous JUMP. */
 static enum kvr_status alternatives(struct parse *p)
 {
-    int begin = p->r->n;
+    int jump = -1, begin = p->r->n;
 
     KVR_TRY(sequence(p));
-    if (*p->at != '|')
-        return KVR_OK;
-    p->at++;
-    KVR_TRY(insert(p, begin, (struct step){ .what = SPLIT, .to = begin + 1 }));
-    KVR_TRY(append(p, (struct step){ .what = JUMP }));
-    {
-        const int jump = p->r->n - 1;
-
+    while (*p->at == '|') {
+        p->at++;
+        KVR_TRY(insert(p, begin, (struct step){ .op = SPLIT, .to = begin + 1 }));
+        KVR_TRY(append(p, (struct step){ .op = JUMP, .other = jump }));
+        jump = p->r->n - 1;
         p->r->step[begin].other = p->r->n;
-        /* Each further alternative is a recursive call, so the limit of the recursion depth also
-         * limits the number of alternatives. */
-        if (++p->depth > KVR_REGEX_DEPTH)
-            return kvr_fail(KVR_EINVAL,
-                            "regular expression '%.80s': more than the limit of %d nested "
-                            "parentheses and alternatives",
-                            p->all, KVR_REGEX_DEPTH);
-        KVR_TRY(alternatives(p));
-        p->depth--;
-        p->r->step[jump].to = p->r->n;
+        begin = p->r->n;
+        KVR_TRY(sequence(p));
+    }
+    while (jump >= 0) {
+        struct step *const s = &p->r->step[jump];
+
+        jump = s->other;
+        s->to = p->r->n;
     }
     return KVR_OK;
 }
@@ -256,7 +251,7 @@ enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text)
     if (st == KVR_OK && *p.at)
         st = fail_syntax(&p, "')' without an opening '('");
     if (st == KVR_OK)
-        st = append(&p, (struct step){ .what = DONE });
+        st = append(&p, (struct step){ .op = DONE });
     if (st == KVR_OK) {
         r->now = calloc(5 * (size_t)r->n + 1, sizeof *r->now);
         if (!r->now)
@@ -301,16 +296,16 @@ static bool follow(const struct kvr_regex *r, int first, int *list, int *n, int 
         if (r->seen[i] == mark)
             continue;
         r->seen[i] = mark;
-        if (s->what == DONE)
+        if (s->op == DONE)
             return true;
-        if (s->what == BYTE_IN)
+        if (s->op == BYTE_IN)
             list[(*n)++] = i;
-        else if (s->what == JUMP)
+        else if (s->op == JUMP)
             r->stack[k++] = s->to;
-        else if (s->what == SPLIT) {
+        else if (s->op == SPLIT) {
             r->stack[k++] = s->other;
             r->stack[k++] = s->to;
-        } else if (s->what == BEGIN ? begin : end) {
+        } else if (s->op == BEGIN ? begin : end) {
             r->stack[k++] = i + 1;
         }
     }

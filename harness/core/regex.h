@@ -20,7 +20,7 @@
 
 enum {
     KVR_REGEX_MAX = 1000, /* maximum bytes of an expression */
-    KVR_REGEX_DEPTH = 50  /* maximum nesting depth of parentheses and alternatives */
+    KVR_REGEX_DEPTH = 50  /* maximum nesting depth of parentheses */
 };
 
 struct kvr_regex;

@@ -4,6 +4,7 @@
 
 #include <regex.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -57,6 +58,25 @@ START_TEST(refused)
     memset(wide, 'a', sizeof wide - 1);
     wide[sizeof wide - 1] = 0;
     ck_assert_int_eq(kvr_regex_open(&r, wide), KVR_EINVAL);
+}
+END_TEST
+
+/* The number of alternatives is bounded only by the length of the expression. */
+START_TEST(many_alternatives)
+{
+    char pattern[1001] = "^(";
+
+    for (int i = 0; i < 220; i++)
+        sprintf(pattern + strlen(pattern), "%s%dx", i ? "|" : "", i);
+    pattern[strlen(pattern) - 1] = 0; /* the last alternative is 219 */
+    strcat(pattern, ")$");
+    ck_assert(ours(pattern, "0x"));
+    ck_assert(ours(pattern, "110x"));
+    ck_assert(ours(pattern, "219"));
+    ck_assert(!ours(pattern, "219x"));
+    ck_assert(!ours(pattern, "x"));
+    ck_assert(ours("^(a|b(c|d)*|e+|(f|g|)h)+$", "abcdeehfh"));
+    ck_assert(!ours("^(a|b(c|d)*|e+|(f|g|)h)+$", "abcdeehfg"));
 }
 END_TEST
 
@@ -132,6 +152,7 @@ int main(void)
 
     tcase_add_test(tc, by_hand);
     tcase_add_test(tc, refused);
+    tcase_add_test(tc, many_alternatives);
     tcase_add_test(tc, bounded);
     tcase_add_test(tc, as_posix);
     suite_add_tcase(suite, tc);
