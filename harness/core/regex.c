@@ -283,7 +283,7 @@ void kvr_regex_close(struct kvr_regex **r)
 /* Adds to `list` all BYTE_IN steps that can be reached from step `first` without reading a byte.
  * Returns true if DONE can be reached, which is a match. `mark` differs for every list. A step is
  * skipped if seen[step] is `mark`, because the list already has its successors. */
-static bool follow(const struct kvr_regex *r, int first, int *list, int *n, int mark, bool begin,
+static bool follow(struct kvr_regex *r, int first, int *list, int *n, int mark, bool begin,
                    bool end)
 {
     int k = 0;
@@ -312,7 +312,7 @@ static bool follow(const struct kvr_regex *r, int first, int *list, int *n, int 
     return false;
 }
 
-bool kvr_regex_matches(const struct kvr_regex *r, const char *text)
+bool kvr_regex_matches(struct kvr_regex *r, const char *text)
 {
     int *now = r->now, *next = r->next, n = 0;
 

@@ -28,8 +28,9 @@ struct kvr_regex;
 /* Compiles the expression `text`. If the expression is invalid, longer than KVR_REGEX_MAX or nested
  * deeper than KVR_REGEX_DEPTH, fails with KVR_EINVAL and a message that gives the reason. */
 enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text);
-/* Whether any part of the text matches the expression. */
-bool kvr_regex_matches(const struct kvr_regex *r, const char *text);
+/* Whether any part of the text matches the expression. The expression holds the states of the
+ * automaton, so one thread at a time may use it. */
+bool kvr_regex_matches(struct kvr_regex *r, const char *text);
 void kvr_regex_close(struct kvr_regex **r); /* accepts NULL */
 
 #endif

@@ -238,7 +238,7 @@ static bool term_holds(const struct term *t, const struct kvr_cell *c)
     return false;
 }
 
-bool kvr_filter_match(const struct kvr_filter *f, const struct kvr_cell *cell)
+bool kvr_filter_match(struct kvr_filter *f, const struct kvr_cell *cell)
 {
     for (int i = 0; i < f->n; i++)
         if (!term_holds(&f->term[i], cell))

@@ -15,9 +15,9 @@
 
 struct kvr_filter;
 
-/* Parses a filter. The message of KVR_EINVAL gives the invalid term and the reason. */
+/* Parses a filter. One thread at a time may use it (see core/regex.h). The message of KVR_EINVAL gives the invalid term and the reason. */
 enum kvr_status kvr_filter_open(struct kvr_filter **out, const char *text);
-bool kvr_filter_match(const struct kvr_filter *f, const struct kvr_cell *cell);
+bool kvr_filter_match(struct kvr_filter *f, const struct kvr_cell *cell);
 void kvr_filter_close(struct kvr_filter **f);
 
 #endif

@@ -7,7 +7,7 @@
 #include "harness/plan/filter.h"
 #include "tests/fuzz/fuzz_text.h"
 
-static void match(const struct kvr_filter *f)
+static void match(struct kvr_filter *f)
 {
     const struct kvr_prompt_line prompt = { .id = "red", .text = "a large red disc", .index = 2 };
     const struct kvr_config_suite its = { .name = "moviegen-nano" };
