@@ -1,19 +1,16 @@
 /* safetensors.c - reads a memory-mapped file into one validated table of tensors. */
 #include "harness/core/safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "harness/core/bytes.h"
 #include "harness/core/join.h"
 #include "harness/core/json.h"
+#include "harness/core/mapped.h"
 
 enum { LENGTH_BYTES = 8, HEADER_MAX = 100 * 1000 * 1000 };
 
@@ -31,7 +28,7 @@ struct kvr_st {
     char *path;
     const unsigned char *bytes;
     size_t n_bytes;
-    size_t map_bytes; /* size of the memory map, or 0 if the caller owns `bytes` */
+    struct kvr_mapped file; /* map of the file, or {0} if the caller owns `bytes` */
     json_t *header;
     json_t *metadata; /* "__metadata__" in `header`, or NULL */
     int64_t data_start;
@@ -227,15 +224,14 @@ static enum kvr_status parse_header(struct kvr_st *f)
 {
     unsigned long losses;
     json_error_t err;
-    uint64_t len = 0;
+    uint64_t len;
     const char *text;
 
     if (f->n_bytes < LENGTH_BYTES)
         return kvr_fail(KVR_EFORMAT,
                         "%s: the file has %zu bytes, need at least %d for a safetensors file",
                         f->path, f->n_bytes, LENGTH_BYTES);
-    for (int i = 0; i < LENGTH_BYTES; i++)
-        len |= (uint64_t)f->bytes[i] << (8 * i);
+    len = kvr_little_endian(f->bytes, LENGTH_BYTES);
     if (len > HEADER_MAX)
         return kvr_fail(KVR_EFORMAT,
                         "%s: the header has %" PRIu64
@@ -318,47 +314,18 @@ enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_
     return st;
 }
 
-static enum kvr_status map_file(const char *path, void **map, size_t *n)
-{
-    /* With O_NONBLOCK, open() of a FIFO does not wait for a writer. The FIFO is then refused. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    enum kvr_status st = KVR_OK;
-    struct stat sb;
-
-    *map = NULL;
-    *n = 0;
-    if (fd < 0)
-        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "%s: %s", path, strerror(errno));
-    if (fstat(fd, &sb) != 0) {
-        st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
-    } else if (!S_ISREG(sb.st_mode)) {
-        st = kvr_fail(KVR_EIO, "%s: not a regular file, which a safetensors file must be", path);
-    } else if (sb.st_size > 0) {
-        *n = (size_t)sb.st_size;
-        *map = mmap(NULL, *n, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (*map == MAP_FAILED) {
-            *map = NULL;
-            st = kvr_fail(KVR_EIO, "%s: cannot map %zu bytes of the file into memory: %s", path, *n,
-                          strerror(errno));
-        }
-    }
-    close(fd);
-    return st;
-}
-
 enum kvr_status kvr_st_open(struct kvr_st **out, const char *path)
 {
+    struct kvr_mapped file;
     enum kvr_status st;
-    void *map;
-    size_t n;
 
     *out = NULL;
-    KVR_TRY(map_file(path, &map, &n));
-    st = kvr_st_open_memory(out, map, n, path);
+    KVR_TRY(kvr_mapped_open(&file, path));
+    st = kvr_st_open_memory(out, file.bytes, file.n, path);
     if (st == KVR_OK)
-        (*out)->map_bytes = n;
-    else if (map)
-        munmap(map, n);
+        (*out)->file = file;
+    else
+        kvr_mapped_close(&file);
     return st;
 }
 
@@ -373,8 +340,7 @@ void kvr_st_close(struct kvr_st **f)
         free(x->entries[i].aligned);
     free(x->entries);
     free(x->by_name);
-    if (x->map_bytes)
-        munmap((void *)(uintptr_t)x->bytes, x->map_bytes);
+    kvr_mapped_close(&x->file);
     free(x->path);
     free(x);
     *f = NULL;

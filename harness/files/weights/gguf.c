@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/files/weights/bytes.h"
+#include "harness/core/bytes.h"
 #include "harness/files/weights/text.h"
 
 enum { MAX_KEYS = 1 << 16, MAX_KEY_BYTES = 1024, MAX_EXTENTS = 4, DEFAULT_ALIGNMENT = 32 };

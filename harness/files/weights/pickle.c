@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/bytes.h"
 #include "harness/files/weights/text.h"
 
 enum {
@@ -86,8 +87,7 @@ static enum kvr_status take_number(struct machine *m, int n_bytes, uint64_t *out
 
     *out = 0;
     KVR_TRY(take(m, (size_t)n_bytes, &p));
-    for (int i = n_bytes - 1; i >= 0; i--)
-        *out = *out << 8 | p[i];
+    *out = kvr_little_endian(p, n_bytes);
     return KVR_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/bytes.h"
 #include "harness/files/weights/pickle.h"
 #include "harness/files/weights/text.h"
 #include "harness/files/weights/zip.h"
@@ -430,7 +431,7 @@ static enum kvr_status place_storage(struct reader *r, const struct kvr_pk_node 
 {
     const struct stored want = { .key = key->text, .n_key = key->n };
     struct stored *s;
-    uint64_t n = 0, need;
+    uint64_t n, need;
 
     if (key->kind != KVR_PK_STR)
         return refuse(
@@ -443,8 +444,7 @@ static enum kvr_status place_storage(struct reader *r, const struct kvr_pk_node 
                                 : "the file lists this storage, but no tensor uses it");
     if (r->n - *at < 8)
         return refuse_storage(r, key, "the file ends before this storage (truncated?)");
-    for (int i = 7; i >= 0; i--)
-        n = n << 8 | r->bytes[*at + (size_t)i];
+    n = kvr_little_endian(r->bytes + *at, 8);
     *at += 8;
     if (n != (uint64_t)s->n)
         return refuse_storage(r, key,

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "harness/files/weights/mapped.h"
+#include "harness/core/mapped.h"
 #include "harness/files/weights/names.h"
 #include "harness/files/weights/shards.h"
 #include "harness/files/weights/text.h"

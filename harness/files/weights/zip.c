@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/files/weights/bytes.h"
+#include "harness/core/bytes.h"
 #include "harness/files/weights/text.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* mapped.c - opens, checks and maps a file. */
-#include "harness/files/weights/mapped.h"
+#include "harness/core/mapped.h"
 
 #include <errno.h>
 #include <fcntl.h>

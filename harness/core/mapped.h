@@ -7,8 +7,8 @@
  *
  * Pages of the file become resident when they are first read. Opening returns KVR_ENOTFOUND for a
  * missing file, and KVR_EIO for a path that is not a regular file, such as a FIFO. */
-#ifndef KVR_WEIGHTS_MAPPED_H
-#define KVR_WEIGHTS_MAPPED_H
+#ifndef KVR_CORE_MAPPED_H
+#define KVR_CORE_MAPPED_H
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* bytes.h - reads little-endian integers from files on hosts of any byte order.
  *
  *     const uint64_t n = kvr_little_endian(header + 4, 4); */
-#ifndef KVR_WEIGHTS_BYTES_H
-#define KVR_WEIGHTS_BYTES_H
+#ifndef KVR_CORE_BYTES_H
+#define KVR_CORE_BYTES_H
 
 #include <stdint.h>
 
