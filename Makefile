@@ -501,7 +501,8 @@ PARSER_settings    := harness/store/setting.c harness/core/json.c
 PARSER_shards      := harness/files/weights/shards.c harness/core/safetensors.c
 PARSER_spec        := methods/scheme.c harness/core/opts.c methods/layer_budget.c
 PARSER_suite       := harness/plan/suite.c harness/plan/yaml.c
-PARSER_tokens      := harness/engine/text/clean.c harness/engine/text/html.c harness/engine/text/unicode.c harness/engine/text/tokens.c
+PARSER_tokens      := harness/engine/text/clean.c harness/engine/text/html.c harness/engine/text/unicode.c harness/engine/text/tokens.c \
+	harness/core/utf8.c
 PARSER_torch       := harness/files/weights/torch.c harness/files/weights/pickle.c harness/files/weights/zip.c harness/files/weights/weight.c
 PARSER_trace       := harness/workload/trace/index.c harness/workload/trace/trace.c harness/workload/trace/check.c harness/core/safetensors.c
 PARSER_vbench      := harness/store/vbench.c harness/core/json.c

@@ -138,6 +138,22 @@ START_TEST(words)
 }
 END_TEST
 
+/* Lengths are respected: a character that is cut off at n is malformed, a NUL is a character. */
+START_TEST(utf8_of_n_bytes)
+{
+    static const char euro[] = "a\xe2\x82\xac\0b\xff";
+    uint32_t c;
+
+    for (size_t n = 0; n < sizeof euro; n++)
+        ck_assert_int_eq(kvr_utf8_is_n(euro, n), n < 2 || (n >= 4 && n < 7));
+    ck_assert_int_eq(kvr_utf8_read(euro, 0, &c), 0);
+    ck_assert_int_eq(kvr_utf8_length(""), 1);
+    ck_assert_int_eq(kvr_utf8_length("\xe2\x82"), 0);
+    ck_assert_int_eq(kvr_utf8_length("\xe2\x82\xac"), 3);
+    ck_assert_int_eq(kvr_utf8_length("\xf0\x9f\x8e\xac..."), 4);
+}
+END_TEST
+
 static enum kvr_status load_text(const char *content, json_t **o, char path[64])
 {
     enum kvr_status st;
@@ -289,6 +305,7 @@ int main(void)
     tcase_add_test(tc, wrong_types_say_what_was_found);
     tcase_add_test(tc, missing_is_an_error_or_a_default);
     tcase_add_test(tc, words);
+    tcase_add_test(tc, utf8_of_n_bytes);
     tcase_add_test(tc, files);
     tcase_add_test(tc, numbers_of_python);
     tcase_add_test(tc, strings_like_nan);

@@ -5,9 +5,9 @@
 
 #include <assert.h>
 
+#include "harness/core/utf8.h"
 #include "harness/engine/text/clean.h"
 #include "harness/engine/text/tokens.h"
-#include "harness/files/weights/text.h"
 #include "tests/fuzz/fuzz_text.h"
 
 enum { MOST = 64 };
@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     char *text = fuzz_text(bytes, n), *clean = NULL;
 
     if (kvr_text_clean(text, &clean) == KVR_OK) {
-        assert(kvr_is_utf8(clean, strlen(clean)));
+        assert(kvr_utf8_is(clean));
         tokenize(text);
     } else {
         assert(!clean && kvr_error()[0]);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/utf8.h"
 #include "harness/engine/text/html.h"
 #include "harness/engine/text/unicode.h"
 

@@ -1,9 +1,11 @@
-/* unicode.c - encodes and decodes UTF-8, composes characters canonically (Unicode Standard Annex
- * 15), and converts fullwidth and halfwidth characters. */
+/* unicode.c - converts UTF-8 to code points and back, composes characters canonically (Unicode
+ * Standard Annex 15), and converts fullwidth and halfwidth characters. */
 #include "harness/engine/text/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "harness/core/utf8.h"
 
 static const struct class_run {
     uint32_t first, last;
@@ -63,41 +65,7 @@ enum {
     S_COUNT = L_COUNT * V_COUNT * T_COUNT
 };
 
-/* --- UTF-8 ------------------------------------------------------------------------------ */
-
-int kvr_utf8_read(const unsigned char *s, size_t n, uint32_t *c)
-{
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    int length;
-
-    if (n == 0)
-        return 0;
-    length = s[0] < 0x80             ? 1
-             : (s[0] & 0xe0) == 0xc0 ? 2
-             : (s[0] & 0xf0) == 0xe0 ? 3
-             : (s[0] & 0xf8) == 0xf0 ? 4
-                                     : 0;
-    if (length == 0 || (size_t)length > n)
-        return 0;
-    *c = length == 1 ? s[0] : s[0] & (0xffu >> (length + 1));
-    for (int i = 1; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        *c = *c << 6 | (s[i] & 0x3fu);
-    }
-    return *c < least[length] || *c > 0x10ffff || (*c >= 0xd800 && *c < 0xe000) ? 0 : length;
-}
-
-int kvr_utf8_write(uint32_t c, char to[4])
-{
-    const int length = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-
-    for (int i = length - 1; i > 0; i--, c >>= 6)
-        to[i] = (char)(0x80 | (c & 0x3f));
-    to[0] = (char)(lead[length] | c);
-    return length;
-}
+/* --- code points ------------------------------------------------------------------------- */
 
 enum kvr_status kvr_points_add(struct kvr_points *p, uint32_t c)
 {

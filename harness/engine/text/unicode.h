@@ -30,11 +30,6 @@ enum kvr_status kvr_points_write(const struct kvr_points *p, char **utf8); /* ma
 void kvr_points_free(struct kvr_points *p);                                /* leaves {0} */
 bool kvr_points_same(const struct kvr_points *a, const struct kvr_points *b);
 
-/* Reads the first code point of the n bytes at s into *c. Returns the number of bytes of this code
- * point, or 0 if the bytes are not valid UTF-8. */
-int kvr_utf8_read(const unsigned char *s, size_t n, uint32_t *c);
-int kvr_utf8_write(uint32_t c, char to[4]); /* returns the length of the UTF-8 text in bytes */
-
 /* Converts the text to Unicode's normalization form C, in which combining characters are
  * composed. */
 enum kvr_status kvr_points_compose(struct kvr_points *p);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/core/bytes.h"
+#include "harness/core/utf8.h"
 #include "harness/files/weights/text.h"
 
 enum { MAX_KEYS = 1 << 16, MAX_KEY_BYTES = 1024, MAX_EXTENTS = 4, DEFAULT_ALIGNMENT = 32 };
@@ -83,7 +84,7 @@ static enum kvr_status take_string(struct cursor *c, const unsigned char **out, 
 static enum kvr_status take_name(struct cursor *c, const unsigned char **out, size_t *n)
 {
     KVR_TRY(take_string(c, out, n));
-    if (*n == 0 || *n > MAX_KEY_BYTES || !kvr_is_utf8(*out, *n) || memchr(*out, 0, *n))
+    if (*n == 0 || *n > MAX_KEY_BYTES || !kvr_utf8_is_n(*out, *n) || memchr(*out, 0, *n))
         return refuse(c, "a name has %zu bytes, need 1..%d bytes of UTF-8 without NUL", *n,
                       MAX_KEY_BYTES);
     return KVR_OK;

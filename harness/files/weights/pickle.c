@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/core/bytes.h"
+#include "harness/core/utf8.h"
 #include "harness/files/weights/text.h"
 
 enum {
@@ -477,7 +478,7 @@ static enum kvr_status push_string(struct machine *m)
 
     KVR_TRY(take_number(m, 4, &n));
     KVR_TRY(take(m, (size_t)n, &s));
-    if (!kvr_is_utf8(s, (size_t)n) || (n && memchr(s, 0, (size_t)n)))
+    if (!kvr_utf8_is_n(s, (size_t)n) || (n && memchr(s, 0, (size_t)n)))
         return refuse(m, "a string of %" PRIu64 " bytes is not UTF-8 or contains a NUL", n);
     return push_new(m, (struct kvr_pk_node){ .kind = KVR_PK_STR, .n = (uint32_t)n, .text = s });
 }

@@ -1,4 +1,4 @@
-/* text.h - validates names that were read from files, and sanitizes such names for messages.
+/* text.h - sanitizes names that were read from files for messages.
  *
  *     char shown[KVR_PRINTABLE];
  *     return kvr_fail(KVR_EFORMAT, "%s: tensor '%s'", path, kvr_printable(shown, name, n));
@@ -8,7 +8,6 @@
 #ifndef KVR_WEIGHTS_TEXT_H
 #define KVR_WEIGHTS_TEXT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -22,10 +21,6 @@ enum { KVR_PRINTABLE = 68 };
 const char *kvr_printable(char buf[KVR_PRINTABLE], const void *text, size_t n);
 /* Like kvr_printable, for a NUL-terminated name. */
 const char *kvr_shown_string(char buf[KVR_PRINTABLE], const char *text);
-
-/* Returns whether the n bytes at `text` are valid UTF-8 by RFC 3629 (shortest form, no surrogates,
- * at most U+10FFFF) without NUL characters. */
-bool kvr_is_utf8(const void *text, size_t n);
 
 #ifdef __cplusplus
 }
