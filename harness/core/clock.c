@@ -1,4 +1,4 @@
-/* clock.c - the monotonic clock. */
+/* clock.c - see clock.h. */
 #include "harness/core/clock.h"
 
 #include <time.h>
@@ -9,4 +9,13 @@ int64_t kvr_now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail, because every Linux has this clock */
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void kvr_utc_now(char out[KVR_UTC_BYTES])
+{
+    const time_t now = time(NULL);
+    struct tm tm;
+
+    gmtime_r(&now, &tm);
+    strftime(out, KVR_UTC_BYTES, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }

@@ -6,6 +6,7 @@
 
 #include <signal.h>
 
+#include "harness/core/clock.h"
 #include "harness/run/answer.h"
 #include "harness/run/choose.h"
 #include "harness/run/disturbance.h"
@@ -27,7 +28,7 @@ struct worker {
                                      * have killed it */
     int gpu;                        /* index of the GPU that the worker uses; -1: none */
     struct kvr_disturbance disturbance;
-    char started[32];
+    char started[KVR_UTC_BYTES];
 };
 
 struct runner {
@@ -71,8 +72,6 @@ struct runner {
     sigset_t old_mask;
     struct sigaction old_pipe;
 };
-
-void kvr_runner_timestamp(char out[32]);
 
 /* Stores an attempt to run a cell, with the session, the attempt's start and end time, and the key
  * of the baseline that the cell's frames are compared with. If the attempt has no start time, its

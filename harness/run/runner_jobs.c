@@ -56,7 +56,7 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     free(request);
     if (st != KVR_OK)
         return st;
-    kvr_runner_timestamp(w->started);
+    kvr_utc_now(w->started);
     w->start_ns = kvr_now_ns();
     w->deadline_ns = w->start_ns + (int64_t)r->timeout_s * 1000000000;
     w->job = j;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "harness/core/clock.h"
 #include "harness/core/memtext.h"
 #include "harness/core/path.h"
 #include "harness/run/answer.h"
@@ -17,22 +18,13 @@
 #include "harness/run/run.h"
 #include "harness/store/plan.h"
 
-void kvr_runner_timestamp(char out[32])
-{
-    time_t now = time(NULL);
-    struct tm tm;
-
-    gmtime_r(&now, &tm);
-    strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
-}
-
 enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j,
                                          const struct kvr_attempt *tried, struct kvr_verdict *v)
 {
     struct kvr_attempt a = *tried; /* a copy, because it will point to the local array `now` */
-    char now[32];
+    char now[KVR_UTC_BYTES];
 
-    kvr_runner_timestamp(now);
+    kvr_utc_now(now);
     a.cell = j->cell;
     a.baseline_key = r->sweep.cell[j->cell->baseline].key;
     a.session = r->session.id;

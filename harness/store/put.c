@@ -2,32 +2,22 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "harness/core/clock.h"
 #include "harness/store/insert.h"
 #include "harness/store/checksum.h"
 #include "harness/store/plan.h"
 #include "harness/store/sql.h"
 
-/* "2026-01-31T12:00:00Z" */
-static void utc_now(char out[32])
-{
-    const time_t now = time(NULL);
-    struct tm tm;
-
-    gmtime_r(&now, &tm);
-    strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
-}
-
 enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *x)
 {
-    char now[32];
+    char now[KVR_UTC_BYTES];
     const struct kvr_row_begun begun = { now };
     const struct kvr_part parts[] = { { KVR_RECORD_begun, &begun }, { KVR_RECORD_session, x } };
 
     enum kvr_status st;
 
-    utc_now(now);
+    kvr_utc_now(now);
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing the session"));
     st = kvr_insert(s, "session", parts, 2, 0, 1, "writing the session");
     if (st == KVR_OK)
