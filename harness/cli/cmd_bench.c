@@ -11,6 +11,7 @@
 #include "harness/bench/bench_metrics.h"
 #include "harness/cli/cli.h"
 #include "harness/core/isa.h"
+#include "harness/core/join.h"
 #include "harness/core/machine.h"
 #include "harness/core/opts.h"
 #include "harness/device/names.h"
@@ -98,22 +99,17 @@ static enum kvr_status find(const char *name, const struct bench **out)
     const char *names[N_BENCHES + 1] = { 0 };
     const char *near;
     char all[128];
-    size_t used = 0;
 
     for (int i = 0; i < N_BENCHES; i++) {
         *out = &benches[i];
         if (strcmp(benches[i].name, name) == 0)
             return KVR_OK;
         names[i] = benches[i].name;
-        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
-                                 i == 0              ? ""
-                                 : i < N_BENCHES - 1 ? ", "
-                                                     : " or ",
-                                 names[i]);
     }
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_EINVAL, "bench: unknown benchmark '%s', need %s%s%s%s", name, all,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return kvr_fail(KVR_EINVAL, "bench: unknown benchmark '%s', need %s%s%s%s", name,
+                    kvr_join_or(all, sizeof all, names), near ? "; did you mean '" : "",
+                    near ? near : "", near ? "'?" : "");
 }
 
 static json_t *real_or_null(double x)

@@ -16,6 +16,8 @@
 #include <sys/auxv.h>
 #endif
 
+#include "harness/core/join.h"
+
 static const char *const names[KVR_N_ISA] = { "portable", "avx2",     "avxvnni",  "avx512",
                                               "vnni",     "amx_bf16", "amx_int8", "neon" };
 
@@ -169,12 +171,10 @@ const char *kvr_isa_name(enum kvr_isa isa)
 
 const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa))
 {
-    size_t used = 0;
-
     buf[0] = 0;
-    for (int i = 0; i < KVR_N_ISA && used < n; i++)
+    for (int i = 0; i < KVR_N_ISA; i++)
         if (which((enum kvr_isa)i))
-            used += (size_t)snprintf(buf + used, n - used, "%s%s", used ? ", " : "", names[i]);
+            kvr_join(buf, n, names[i]);
     return buf;
 }
 

@@ -1,4 +1,4 @@
-/* join.h - lists of names in messages: "a, b, c". */
+/* join.h - lists of names in messages: "a, b, c" or "a, b or c". */
 #ifndef KVR_CORE_JOIN_H
 #define KVR_CORE_JOIN_H
 
@@ -13,6 +13,8 @@ extern "C" {
 void kvr_join(char *buf, size_t n, const char *item);
 /* Writes the names of a NULL-terminated array to buf [n] as such a list, and returns buf. */
 const char *kvr_join_all(char *buf, size_t n, const char *const *names);
+/* Like kvr_join_all(), with " or " before the last name. */
+const char *kvr_join_or(char *buf, size_t n, const char *const *names);
 
 #ifdef __cplusplus
 }

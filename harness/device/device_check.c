@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "harness/core/join.h"
 #include "harness/device/names.h"
 
 #define INSTEAD "; device cpu needs no GPU " KVR_DEVICE_USE_CPU
@@ -69,12 +70,12 @@ enum kvr_status kvr_device_check_facts(const struct kvr_device_facts *f)
 const char *kvr_device_archs(const char *archs, char *buf, size_t n)
 {
     const char *p = archs;
-    size_t at = 0;
-    char *end;
+    char item[32], *end;
 
     buf[0] = 0;
-    for (long v = strtol(p, &end, 10); end != p && at < n; v = strtol(p, &end, 10)) {
-        at += (size_t)snprintf(buf + at, n - at, "%s%ld.%ld", at ? ", " : "", v / 100, v / 10 % 10);
+    for (long v = strtol(p, &end, 10); end != p; v = strtol(p, &end, 10)) {
+        snprintf(item, sizeof item, "%ld.%ld", v / 100, v / 10 % 10);
+        kvr_join(buf, n, item);
         p = *end == ',' ? end + 1 : end;
     }
     return buf;

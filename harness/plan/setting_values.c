@@ -3,11 +3,11 @@
 
 #include <assert.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/cache/cache.h"
+#include "harness/core/join.h"
 #include "harness/core/opts.h"
 #include "harness/device/names.h"
 #include "harness/engine/model.h"
@@ -51,17 +51,6 @@ static bool (*const spelt[KVR_N_SETTINGS])(const char *text) = {
 
 /* --- one value -------------------------------------------------------------------------- */
 
-/* Writes a list of words such as "cpu, cuda or emulated". */
-static const char *list_words(const char *const *w, char *buf, size_t size)
-{
-    size_t n = 0;
-
-    buf[0] = 0;
-    for (int i = 0; w[i] && n < size; i++)
-        n += (size_t)snprintf(buf + n, size - n, "%s%s", !i ? "" : w[i + 1] ? ", " : " or ", w[i]);
-    return buf;
-}
-
 static int find_word(const char *const *w, const char *text)
 {
     for (int i = 0; w && w[i]; i++)
@@ -84,7 +73,7 @@ static enum kvr_status parse_word(enum kvr_setting_id id, const struct kvr_yaml_
         return KVR_OK;
     near = kvr_nearest(text, words[id]);
     return kvr_yaml_fail(n, "unknown %s '%s', need %s%s%s%s", kvr_setting_rows[id].name, text,
-                         list_words(words[id], list, sizeof list), near ? "; did you mean '" : "",
+                         kvr_join_or(list, sizeof list, words[id]), near ? "; did you mean '" : "",
                          near ? near : "", near ? "'?" : "");
 }
 

@@ -117,7 +117,7 @@ START_TEST(lists)
     ck_assert_ptr_eq(strstr(kvr_isa_names(text, sizeof text, kvr_isa_usable), "portable"), text);
     for (int i = 0; i < KVR_N_ISA; i++)
         ck_assert(!kvr_isa_usable((enum kvr_isa)i) || strstr(text, kvr_isa_name((enum kvr_isa)i)));
-    ck_assert_str_eq(kvr_isa_names(small, sizeof small, kvr_isa_compiled), "porta");
+    ck_assert_str_eq(kvr_isa_names(small, sizeof small, kvr_isa_compiled), "...");
     ck_assert(!kvr_isa_usable((enum kvr_isa) - 1) && !kvr_isa_usable(KVR_N_ISA));
     ck_assert_str_eq(kvr_isa_name(KVR_N_ISA), "?");
 }

@@ -1,4 +1,4 @@
-/* test_join.c - tests kvr_join_all(), which joins names by commas for messages. */
+/* test_join.c - tests kvr_join_all() and kvr_join_or(), which join names for messages. */
 #include <check.h>
 #include <string.h>
 
@@ -13,6 +13,11 @@ START_TEST(names_are_separated_by_commas)
 
     ck_assert_str_eq(kvr_join_all(buf, sizeof buf, names), "raw, sym, asym");
     ck_assert_str_eq(kvr_join_all(buf, sizeof buf, names + 3), "");
+    ck_assert_str_eq(kvr_join_or(buf, sizeof buf, names), "raw, sym or asym");
+    ck_assert_str_eq(kvr_join_or(buf, sizeof buf, names + 1), "sym or asym");
+    ck_assert_str_eq(kvr_join_or(buf, sizeof buf, names + 2), "asym");
+    ck_assert_str_eq(kvr_join_or(buf, sizeof buf, names + 3), "");
+    ck_assert_str_eq(kvr_join_or(buf, 20, names), "raw, sym, ...");
 }
 END_TEST
 

@@ -69,7 +69,7 @@ START_TEST(archs_are_readable)
     ck_assert_str_eq(kvr_device_archs("800,900,1000", buf, sizeof buf), "8.0, 9.0, 10.0");
     ck_assert_str_eq(kvr_device_archs("1210", buf, sizeof buf), "12.1");
     ck_assert_str_eq(kvr_device_archs("", buf, sizeof buf), "");
-    ck_assert_str_eq(kvr_device_archs("800,900,1000", small, sizeof small), "8.0, 9.");
+    ck_assert_str_eq(kvr_device_archs("800,900,1000", small, sizeof small), "...");
 }
 END_TEST
 
