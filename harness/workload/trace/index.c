@@ -1,33 +1,46 @@
 /* index.c - reads and checks index.json. Every number is checked against its bounds before it is
  * used. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/json.h"
 #include "harness/workload/trace/trace.h"
 
+static const struct extent {
+    const char *name; /* key in index.json */
+    size_t at;        /* offset of an int in struct kvr_trace_layout */
+    int most;
+} extents[] = {
+    { "layers", offsetof(struct kvr_trace_layout, n_layers), KVR_TRACE_MAX_LAYERS },
+    { "heads", offsetof(struct kvr_trace_layout, n_heads), KVR_TRACE_MAX_HEADS },
+    { "kv_heads", offsetof(struct kvr_trace_layout, n_kv_heads), KVR_TRACE_MAX_HEADS },
+    { "head_dim", offsetof(struct kvr_trace_layout, head_dim), KVR_TRACE_MAX_HEAD_DIM },
+    { "tokens_per_frame", offsetof(struct kvr_trace_layout, tokens_per_frame),
+      KVR_TRACE_MAX_TOKENS },
+    { "frames_per_chunk", offsetof(struct kvr_trace_layout, frames_per_chunk),
+      KVR_TRACE_MAX_FRAMES },
+};
+enum { N_EXTENTS = sizeof extents / sizeof *extents };
+
+static enum kvr_status check_heads(const struct kvr_trace_layout *l, const char *where)
+{
+    if (l->n_heads % l->n_kv_heads == 0)
+        return KVR_OK;
+    return kvr_fail(KVR_EFORMAT, "%s: layout: heads is %d, need a multiple of kv_heads, %d", where,
+                    l->n_heads, l->n_kv_heads);
+}
+
 enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const char *where)
 {
-    const struct {
-        const char *name;
-        int value, most;
-    } bound[] = {
-        { "layers", l->n_layers, KVR_TRACE_MAX_LAYERS },
-        { "heads", l->n_heads, KVR_TRACE_MAX_HEADS },
-        { "kv_heads", l->n_kv_heads, KVR_TRACE_MAX_HEADS },
-        { "head_dim", l->head_dim, KVR_TRACE_MAX_HEAD_DIM },
-        { "tokens_per_frame", l->tokens_per_frame, KVR_TRACE_MAX_TOKENS },
-        { "frames_per_chunk", l->frames_per_chunk, KVR_TRACE_MAX_FRAMES },
-    };
+    for (const struct extent *e = extents; e < extents + N_EXTENTS; e++) {
+        const int value = *(const int *)((const char *)l + e->at);
 
-    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++)
-        if (bound[i].value < 1 || bound[i].value > bound[i].most)
-            return kvr_fail(KVR_EFORMAT, "%s: layout: %s is %d, need 1..%d", where, bound[i].name,
-                            bound[i].value, bound[i].most);
-    if (l->n_heads % l->n_kv_heads != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: layout: heads is %d, need a multiple of kv_heads, %d",
-                        where, l->n_heads, l->n_kv_heads);
-    return KVR_OK;
+        if (value < 1 || value > e->most)
+            return kvr_fail(KVR_EFORMAT, "%s: layout: %s is %d, need 1..%d", where, e->name, value,
+                            e->most);
+    }
+    return check_heads(l, where);
 }
 
 static enum kvr_status read_layout(struct kvr_trace_layout *l, const json_t *doc, const char *where)
@@ -35,16 +48,10 @@ static enum kvr_status read_layout(struct kvr_trace_layout *l, const json_t *doc
     json_t *o;
 
     KVR_TRY(kvr_json_object(doc, where, "layout", &o));
-    KVR_TRY(kvr_json_int_in(o, where, "layers", 1, KVR_TRACE_MAX_LAYERS, &l->n_layers));
-    KVR_TRY(kvr_json_int_in(o, where, "heads", 1, KVR_TRACE_MAX_HEADS, &l->n_heads));
-    KVR_TRY(kvr_json_int_in(o, where, "kv_heads", 1, KVR_TRACE_MAX_HEADS, &l->n_kv_heads));
-    KVR_TRY(kvr_json_int_in(o, where, "head_dim", 1, KVR_TRACE_MAX_HEAD_DIM, &l->head_dim));
-    KVR_TRY(kvr_json_int_in(o, where, "tokens_per_frame", 1, KVR_TRACE_MAX_TOKENS,
-                            &l->tokens_per_frame));
-    KVR_TRY(kvr_json_int_in(o, where, "frames_per_chunk", 1, KVR_TRACE_MAX_FRAMES,
-                            &l->frames_per_chunk));
+    for (const struct extent *e = extents; e < extents + N_EXTENTS; e++)
+        KVR_TRY(kvr_json_int_in(o, where, e->name, 1, e->most, (int *)((char *)l + e->at)));
     KVR_TRY(kvr_json_bool(o, where, "causal", &l->causal));
-    return kvr_trace_layout_check(l, where);
+    return check_heads(l, where);
 }
 
 /* Fails because the value v of `key` is not allowed. The message shows v in JSON notation, which
