@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define TYPE(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (d))
-enum { N_CLAP = 8, MAX_BOXES = 1 << 20, MAX_DEPTH = 8, MAX_TERM = 1 << 20, UNIT_UNKNOWN = 4 };
+enum { N_CLAP = 8, MAX_BOXES = 1 << 20, MAX_DEPTH = 8, MAX_TERM = 1 << 20 };
 enum { ENTRIES_AT = 8, HANDLER_AT = 8, SIZE_AT = 24, ENTRY_BYTES = 78 };
 
 struct walk {
@@ -138,7 +138,7 @@ enum kvr_status kvr_aperture_read(struct kvr_crop *out, FILE *f, int nth, const 
     const int32_t *c = w.clap;
 
     memset(out, 0, sizeof *out);
-    out->display_unit = UNIT_UNKNOWN; /* keeps the pixel aspect ratio (crop.h) */
+    out->display_unit = KVR_CROP_UNIT_UNKNOWN; /* keeps the pixel aspect ratio (crop.h) */
     if (fseeko(f, 0, SEEK_END) == 0)
         walk_boxes(&w, 0, (int64_t)ftello(f), 0);
     if (!w.found || !w.has_clap)
@@ -146,7 +146,7 @@ enum kvr_status kvr_aperture_read(struct kvr_crop *out, FILE *f, int nth, const 
     if (sides(w.width, c, c + 4, &out->left, &out->right) &&
         sides(w.height, c + 2, c + 6, &out->top, &out->bottom))
         return KVR_OK;
-    *out = (struct kvr_crop){ .display_unit = UNIT_UNKNOWN };
+    *out = (struct kvr_crop){ .display_unit = KVR_CROP_UNIT_UNKNOWN };
     return kvr_fail(
         KVR_EUNSUPPORTED,
         "%s: the clean aperture of %" PRId32 "/%" PRId32 " x %" PRId32 "/%" PRId32

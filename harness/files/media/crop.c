@@ -22,7 +22,7 @@ enum {
     ID_DISPLAY_HEIGHT = 0x54ba,
     ID_DISPLAY_UNIT = 0x54b2
 };
-enum { TYPE_VIDEO = 1, UNIT_UNKNOWN = 4, MAX_ELEMENTS = 1 << 20 };
+enum { TYPE_VIDEO = 1, MAX_ELEMENTS = 1 << 20 };
 
 struct element {
     uint64_t id;
@@ -216,7 +216,7 @@ enum kvr_status kvr_crop_apply(const struct kvr_crop *c, struct kvr_video *v, co
     }
     f->width = (int)w;
     f->height = (int)h;
-    if (c->display_unit < UNIT_UNKNOWN)
+    if (c->display_unit < KVR_CROP_UNIT_UNKNOWN)
         v->pixel = reduced((c->display_width ? c->display_width : w) * h,
                            (c->display_height ? c->display_height : h) * w);
     return KVR_OK;
