@@ -10,7 +10,7 @@
 
 #include "harness/core/join.h"
 #include "harness/core/path.h"
-#include "harness/core/remember.h"
+#include "harness/core/result_cache.h"
 #include "harness/engine/draw_cuda.h"
 #include "harness/engine/lm_weights.h"
 #include "harness/engine/lora.h"
@@ -300,12 +300,12 @@ static enum kvr_status hash_files(struct kvr_model *m, const struct paths *p, bo
     return kvr_sha256_close(&f.h, m->sha256);
 }
 
-static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *quiet)
+static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *settled)
 {
     char text[KVR_STAMP_LEN];
 
-    if (!kvr_file_stamp(path, text, quiet)) { /* a later open reports the error */
-        *quiet = false;
+    if (!kvr_file_stamp(path, text, settled)) { /* a later open reports the error */
+        *settled = false;
         return KVR_OK;
     }
     KVR_TRY(kvr_sha256_add(h, text, strlen(text)));
@@ -318,21 +318,21 @@ static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *
 static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths *p, char *out)
 {
     struct kvr_sha256 h;
-    bool quiet = true;
+    bool settled = true;
     enum kvr_status st;
 
     out[0] = 0;
     KVR_TRY(kvr_sha256_open(&h));
-    st = stamp_file(&h, p->config, &quiet);
+    st = stamp_file(&h, p->config, &settled);
     if (st == KVR_OK && !m->config.random_weights)
-        st = stamp_file(&h, p->weights, &quiet);
+        st = stamp_file(&h, p->weights, &settled);
     if (st == KVR_OK && p->lora)
-        st = stamp_file(&h, p->lora, &quiet);
+        st = stamp_file(&h, p->lora, &settled);
     if (st == KVR_OK && m->config.n_vocabulary)
-        st = stamp_file(&h, p->table, &quiet);
+        st = stamp_file(&h, p->table, &settled);
     if (st == KVR_OK && m->vae)
-        st = stamp_file(&h, m->vae, &quiet);
-    if (st != KVR_OK || !quiet) {
+        st = stamp_file(&h, m->vae, &settled);
+    if (st != KVR_OK || !settled) {
         kvr_sha256_close(&h, NULL);
         return st;
     }

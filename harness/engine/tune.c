@@ -11,7 +11,7 @@
 #include "harness/core/infile.h"
 #include "harness/core/outfile.h"
 #include "harness/core/path.h"
-#include "harness/core/remember.h"
+#include "harness/core/result_cache.h"
 #include "harness/core/sha256.h"
 #include "harness/core/version.h"
 

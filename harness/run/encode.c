@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
-#include "harness/core/remember.h"
+#include "harness/core/result_cache.h"
 #include "harness/device/names.h"
 #include "harness/engine/text/embed.h"
 #include "harness/run/worker_encode.h"

@@ -11,7 +11,7 @@
 #include "harness/core/clock.h"
 #include "harness/core/isa.h"
 #include "harness/core/machine.h"
-#include "harness/core/remember.h"
+#include "harness/core/result_cache.h"
 #include "harness/core/rng.h"
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
@@ -219,7 +219,7 @@ static enum kvr_status best_rate(int threads, double *rate)
     KVR_TRY(measure_rate(threads, rate));
     snprintf(key, sizeof key, "%s, %s, %d threads", kvr_cpu_name(cpu, sizeof cpu),
              kvr_isa_name(kvr_isa()), threads);
-    *rate = kvr_best_number("linear layer, FLOP/s", key, *rate);
+    *rate = kvr_max_remembered("linear layer, FLOP/s", key, *rate);
     return KVR_OK;
 }
 

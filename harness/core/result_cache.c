@@ -1,6 +1,6 @@
-/* remember.c - stores computed values in a file of lines "WHAT KEY = VALUE". If several lines have
- * the same WHAT and KEY, the last line overrides the others. */
-#include "harness/core/remember.h"
+/* result_cache.c - stores computed values in a file of lines "WHAT KEY = VALUE". If several lines
+ * have the same WHAT and KEY, the last line overrides the others. */
+#include "harness/core/result_cache.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -31,14 +31,14 @@ char *kvr_cache_file(const char *name)
     return path;
 }
 
-static char *place(void)
+static char *cache_path(void)
 {
     return kvr_cache_file("remembered");
 }
 
 static bool recall(const char *what, const char *key, char value[VALUE])
 {
-    char *path = place(), line[LINE], head[LINE];
+    char *path = cache_path(), line[LINE], head[LINE];
     const int n = snprintf(head, sizeof head, "%s %s = ", what, key);
     FILE *f = NULL;
     bool found = false;
@@ -62,7 +62,7 @@ static bool recall(const char *what, const char *key, char value[VALUE])
  * ignored, because a missing value is computed again. */
 static void remember(const char *what, const char *key, const char *value)
 {
-    char line[LINE], *path = place(), *dir = path ? kvr_path_dir(path) : NULL;
+    char line[LINE], *path = cache_path(), *dir = path ? kvr_path_dir(path) : NULL;
     const int n = snprintf(line, sizeof line, "%s %s = %s\n", what, key, value);
     int fd = -1;
 
@@ -78,7 +78,7 @@ static void remember(const char *what, const char *key, const char *value)
     free(path);
 }
 
-bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet)
+bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *settled)
 {
     const time_t now = time(NULL);
     struct stat s;
@@ -87,7 +87,7 @@ bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet)
         return false;
     /* File timestamps advance every few milliseconds. A file that changed more than a second ago
      * cannot change again without a new timestamp. */
-    *quiet = *quiet && s.st_ctim.tv_sec + 1 < now && s.st_mtim.tv_sec + 1 < now;
+    *settled = *settled && s.st_ctim.tv_sec + 1 < now && s.st_mtim.tv_sec + 1 < now;
     snprintf(stamp, KVR_STAMP_LEN, "%ju %ju %jd %jd.%09ld %jd.%09ld", (uintmax_t)s.st_dev,
              (uintmax_t)s.st_ino, (intmax_t)s.st_size, (intmax_t)s.st_mtim.tv_sec,
              s.st_mtim.tv_nsec, (intmax_t)s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
@@ -115,14 +115,14 @@ static bool recall_hash(const char *stamp, char hex[KVR_SHA256_HEX])
 enum kvr_status kvr_file_sha256(const char *path, char hex[KVR_SHA256_HEX])
 {
     char before[KVR_STAMP_LEN], after[KVR_STAMP_LEN];
-    bool quiet = true;
+    bool settled = true;
 
-    if (!is_large(path) || !kvr_file_stamp(path, before, &quiet))
+    if (!is_large(path) || !kvr_file_stamp(path, before, &settled))
         return kvr_sha256_file(path, hex);
     if (recall_hash(before, hex))
         return KVR_OK;
     KVR_TRY(kvr_sha256_file(path, hex));
-    if (quiet && kvr_file_stamp(path, after, &quiet) && strcmp(before, after) == 0)
+    if (settled && kvr_file_stamp(path, after, &settled) && strcmp(before, after) == 0)
         remember("sha256", before, hex);
     return KVR_OK;
 }
@@ -130,17 +130,17 @@ enum kvr_status kvr_file_sha256(const char *path, char hex[KVR_SHA256_HEX])
 enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX])
 {
     char stamp[KVR_STAMP_LEN];
-    bool quiet = true;
+    bool settled = true;
 
     hex[0] = 0;
     if (!is_large(path))
         return kvr_sha256_file(path, hex);
-    if (kvr_file_stamp(path, stamp, &quiet))
+    if (kvr_file_stamp(path, stamp, &settled))
         recall_hash(stamp, hex);
     return KVR_OK;
 }
 
-double kvr_best_number(const char *what, const char *key, double now)
+double kvr_max_remembered(const char *what, const char *key, double now)
 {
     char value[VALUE], *end;
     double best = 0;

@@ -1,5 +1,5 @@
-/* test_remember.c - hashes of large files are cached, and a cached hash is never outdated. */
-#include "harness/core/remember.h"
+/* test_result_cache.c - hashes of large files are cached, and a cached hash is never outdated. */
+#include "harness/core/result_cache.h"
 #include "tests/suite.h"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static void write_cache(const char *text)
 START_TEST(a_large_file_is_read_once)
 {
     char a[KVR_SHA256_HEX], b[KVR_SHA256_HEX], stamp[KVR_STAMP_LEN], line[400];
-    bool quiet = true;
+    bool settled = true;
 
     make_large('a');
     ck_assert_int_eq(kvr_file_sha256_known(large, b), KVR_OK);
@@ -69,7 +69,7 @@ START_TEST(a_large_file_is_read_once)
     ck_assert_str_eq(a, b);
     /* A cached hash is returned only if its line in the cache file is complete, with a newline and
      * 64 hexadecimal digits. */
-    ck_assert(kvr_file_stamp(large, stamp, &quiet) && quiet);
+    ck_assert(kvr_file_stamp(large, stamp, &settled) && settled);
     memset(a, '7', sizeof a - 1);
     snprintf(line, sizeof line, "sha256 %s = %s\n", stamp, a);
     write_cache(line);
@@ -112,25 +112,25 @@ END_TEST
 
 START_TEST(the_best_of_all_runs_counts)
 {
-    ck_assert_double_eq(kvr_best_number("rate", "a", 2.5), 2.5);
-    ck_assert_double_eq(kvr_best_number("rate", "a", 1.5), 2.5);
-    ck_assert_double_eq(kvr_best_number("rate", "b", 1.5), 1.5);
-    ck_assert_double_eq(kvr_best_number("rate", "a", 3), 3);
-    ck_assert_double_eq(kvr_best_number("rate", "a", 0), 3);
+    ck_assert_double_eq(kvr_max_remembered("rate", "a", 2.5), 2.5);
+    ck_assert_double_eq(kvr_max_remembered("rate", "a", 1.5), 2.5);
+    ck_assert_double_eq(kvr_max_remembered("rate", "b", 1.5), 1.5);
+    ck_assert_double_eq(kvr_max_remembered("rate", "a", 3), 3);
+    ck_assert_double_eq(kvr_max_remembered("rate", "a", 0), 3);
     write_cache("rate a = much\nrate b = nan\n");
-    ck_assert_double_eq(kvr_best_number("rate", "a", 1), 1);
-    ck_assert_double_eq(kvr_best_number("rate", "b", 1), 1);
-    /* If the cache file cannot be written, kvr_best_number() returns the number that it was
+    ck_assert_double_eq(kvr_max_remembered("rate", "a", 1), 1);
+    ck_assert_double_eq(kvr_max_remembered("rate", "b", 1), 1);
+    /* If the cache file cannot be written, kvr_max_remembered() returns the number that it was
      * given. */
     setenv("XDG_CACHE_HOME", "/proc/none", 1);
-    ck_assert_double_eq(kvr_best_number("rate", "a", 0.5), 0.5);
+    ck_assert_double_eq(kvr_max_remembered("rate", "a", 0.5), 0.5);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("remember");
-    TCase *tc = tcase_create("remember");
+    Suite *s = suite_create("result_cache");
+    TCase *tc = tcase_create("result_cache");
 
     tcase_add_checked_fixture(tc, open_folder, close_folder);
     tcase_add_test(tc, a_large_file_is_read_once);
