@@ -26,20 +26,20 @@ enum kvr_status(kvr_fail)(enum kvr_status st, const char *fmt, ...)
 
 enum kvr_status(kvr_fail_prefix)(enum kvr_status st, const char *fmt, ...)
 {
-    char old[MESSAGE_MAX];
+    char text[MESSAGE_MAX]; /* separate, since the arguments may point into `message` */
     va_list ap;
-    int n;
+    size_t n;
 
-    memcpy(old, message, sizeof old);
     va_start(ap, fmt);
-    n = vsnprintf(message, sizeof message, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    for (const char *p = ": "; n >= 0 && n < MESSAGE_MAX - 1 && *p; p++)
-        message[n++] = *p;
-    for (const char *p = old; n >= 0 && n < MESSAGE_MAX - 1 && *p; p++)
-        message[n++] = *p;
-    if (n >= 0 && n < MESSAGE_MAX)
-        message[n] = 0;
+    n = strlen(text);
+    for (const char *p = ": "; n < MESSAGE_MAX - 1 && *p; p++)
+        text[n++] = *p;
+    for (const char *p = message; n < MESSAGE_MAX - 1 && *p; p++)
+        text[n++] = *p;
+    text[n] = 0;
+    memcpy(message, text, sizeof message);
     return st;
 }
 
