@@ -93,7 +93,8 @@ static enum kvr_status read_trace(struct kvr_config *c, const struct kvr_yaml_no
     KVR_TRY(kvr_yaml_fail_from(n, st));
     base = kvr_path_base(m->dir);
     dot = strstr(base, ".kvtrace");
-    snprintf(m->id, sizeof m->id, "%.*s", (int)(dot && dot > base ? dot - base : 95), base);
+    snprintf(m->id, sizeof m->id, "%.*s",
+             dot && dot > base ? (int)(dot - base) : (int)sizeof m->id - 1, base);
     m->name = kvr_trace_info(m->trace)->model;
     describe_attention(&m->attention, kvr_trace_info(m->trace));
     return KVR_OK;
@@ -571,6 +572,8 @@ static enum kvr_status read_methods(struct kvr_config *c, const struct kvr_yaml_
     return KVR_OK;
 }
 
+/* --- metrics ---------------------------------------------------------------------------- */
+
 json_t *kvr_config_metrics_json(const struct kvr_config *c)
 {
     json_t *o = json_object();
@@ -579,8 +582,6 @@ json_t *kvr_config_metrics_json(const struct kvr_config *c)
         json_object_set_new(o, c->metric[i]->name, json_integer(c->metric[i]->version));
     return o;
 }
-
-/* --- metrics ---------------------------------------------------------------------------- */
 
 static enum kvr_status require_metric(const struct kvr_yaml_node *at, const char *name,
                                       const struct kvr_metric **out)
