@@ -207,12 +207,12 @@ static enum kvr_status check(const struct kvr_opt *table, const char *name, cons
 }
 
 enum kvr_status kvr_opts_set(const struct kvr_opt *table, void *s, const char *name,
-                             const char *text)
+                             const char *value)
 {
     const struct kvr_opt *o;
     struct value v = { 0 };
 
-    KVR_TRY(check(table, name, text, &o, &v));
+    KVR_TRY(check(table, name, value, &o, &v));
     store(o, s, &v);
     return KVR_OK;
 }

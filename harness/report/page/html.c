@@ -71,6 +71,7 @@ static enum kvr_status out_option_of(const char *argv_json, char **out)
 {
     json_t *argv = json_loads(argv_json, 0, NULL), *word;
     const char *option = NULL;
+    bool failed;
     size_t i;
 
     json_array_foreach(argv, i, word)
@@ -86,9 +87,9 @@ static enum kvr_status out_option_of(const char *argv_json, char **out)
             option = next;
     }
     *out = option ? strdup(option) : NULL;
-    i = option && !*out;
+    failed = option && !*out;
     json_decref(argv);
-    return i ? no_memory() : KVR_OK;
+    return failed ? no_memory() : KVR_OK;
 }
 
 /* Looks for the file s->path in the output folder of each sweep. This folder is --out of the
