@@ -637,7 +637,6 @@ static int by_key(const void *a, const void *b)
 {
     const struct kvr_pk_node *x = *(const struct kvr_pk_node *const *)a;
     const struct kvr_pk_node *y = *(const struct kvr_pk_node *const *)b;
-    int c;
 
     if (x->kind != y->kind)
         return x->kind < y->kind ? -1 : 1;
@@ -645,8 +644,7 @@ static int by_key(const void *a, const void *b)
         return (x->i > y->i) - (x->i < y->i);
     if (x->n != y->n)
         return x->n < y->n ? -1 : 1;
-    c = x->text == y->text ? 0 : memcmp(x->text, y->text, x->n);
-    return c;
+    return x->text == y->text ? 0 : memcmp(x->text, y->text, x->n);
 }
 
 static enum kvr_status check_keys(const struct machine *m, const struct kvr_pk_node *dict,
