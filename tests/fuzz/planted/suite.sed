@@ -1,2 +1,2 @@
 # harness/plan/suite.c: a prompt without a text is read.
-s/if (!id || !text)/if (0)/
+s/if (!text && !shots)/if (0)/
