@@ -247,72 +247,62 @@ static enum kvr_status each_ok_cell(struct kvr_store *s, const char *session, ce
     return st;
 }
 
-static enum kvr_status update(struct kvr_store *s, sqlite3_stmt *q)
-{
-    const enum kvr_status st = kvr_sql_step(s, q, "marking a session");
+/* SQL expression: the codes `codes`, which are separated by blanks, and the code ?2. */
+#define ADD_CODE(codes)                                                                            \
+    "iif(instr(' ' || " codes " || ' ', ' ' || ?2 || ' '), " codes ", ltrim(" codes " || ' ' || "  \
+    "?2))"
 
+#define NEW_VERDICT_CODES ADD_CODE("verdict_codes")
+
+/* If the column time_codes is NULL, the view cells_wide shows the other value. */
+#define NEW_TIME_CODES                                                                             \
+    ADD_CODE("coalesce(time_codes, iif(timing, verdict_codes, trim('UNTIMED ' || "                 \
+             "verdict_codes)))")
+
+/* Verifies the OK cells of a session, runs and finalizes the statement `q`, which updates these
+ * cells, and computes their checksums again. */
+static enum kvr_status update_cells(struct kvr_store *s, const char *session, sqlite3_stmt *q)
+{
+    enum kvr_status st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "marking a session");
+
+    if (st == KVR_OK) {
+        st = each_ok_cell(s, session, check_cell);
+        if (st == KVR_OK)
+            st = kvr_sql_step(s, q, "marking a session");
+        if (st == KVR_OK)
+            st = each_ok_cell(s, session, checksum_cell);
+        st = kvr_sql_end(s, st, "marking a session");
+    }
     sqlite3_finalize(q);
     return st;
 }
 
-static enum kvr_status mark_noisy(struct kvr_store *s, const char *session, const char *code,
-                                  double most)
+enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code)
 {
     static const char sql[] =
-        "UPDATE cell SET verdict = 'NOISY', verdict_codes = ltrim(verdict_codes || ' ' || ?2), "
-        "time_codes = ltrim(coalesce(time_codes, verdict_codes) || ' ' || ?2) WHERE session = ?1 "
-        "AND outcome = 'OK' AND instr(' ' || verdict_codes || ' ', ' ' || ?2 || ' ') = 0";
+        "UPDATE cell SET verdict = 'NOISY', verdict_codes = " NEW_VERDICT_CODES
+        ", time_codes = " NEW_TIME_CODES " WHERE session = ?1 AND outcome = 'OK'";
     sqlite3_stmt *q;
 
-    (void)most;
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
     kvr_sql_bind(q, "tt", session, code);
-    return update(s, q);
+    return update_cells(s, session, q);
 }
 
-static enum kvr_status mark_drifted(struct kvr_store *s, const char *session, const char *code,
-                                    double most)
+enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most)
 {
     static const char sql[] =
         "WITH b AS (SELECT model, frames, window, path, run_kind FROM cell WHERE session = ?1 AND "
         "is_baseline AND outcome = 'OK' AND NOT timing GROUP BY model, frames, window, path, "
         "run_kind, threads, backend HAVING max(wall_ns) > (1 + ?3) * min(wall_ns)) "
-        "UPDATE cell SET time_codes = time_codes || ' ' || ?2 WHERE session = ?1 AND "
-        "outcome = 'OK' AND NOT timing AND instr(time_codes, ?2) = 0 AND "
+        "UPDATE cell SET time_codes = " NEW_TIME_CODES
+        " WHERE session = ?1 AND outcome = 'OK' AND NOT timing AND "
         "(model, frames, window, path, run_kind) IN b";
     sqlite3_stmt *q;
 
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
-    kvr_sql_bind(q, "ttd", session, code, most);
-    return update(s, q);
-}
-
-typedef enum kvr_status mark_fn(struct kvr_store *s, const char *session, const char *code,
-                                double most);
-
-/* Verifies the OK cells of a session, changes them by `mark`, and updates their checksums. */
-static enum kvr_status mark_with_checksum(struct kvr_store *s, const char *session, mark_fn *mark,
-                                          const char *code, double most)
-{
-    enum kvr_status st;
-
-    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "marking a session"));
-    st = each_ok_cell(s, session, check_cell);
-    if (st == KVR_OK)
-        st = mark(s, session, code, most);
-    if (st == KVR_OK)
-        st = each_ok_cell(s, session, checksum_cell);
-    return kvr_sql_end(s, st, "marking a session");
-}
-
-enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code)
-{
-    return mark_with_checksum(s, session, mark_noisy, code, 0);
-}
-
-enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most)
-{
-    return mark_with_checksum(s, session, mark_drifted, "DRIFT", most);
+    kvr_sql_bind(q, "ttd", session, "DRIFT", most);
+    return update_cells(s, session, q);
 }
 
 static enum kvr_status replace_metrics(struct kvr_store *s, const struct kvr_row *r)

@@ -131,6 +131,24 @@ START_TEST(an_untimed_row)
 }
 END_TEST
 
+/* DRIFT is added once, also if it is a part of another code. The bound -0.5 is exceeded by equal
+ * times. */
+START_TEST(an_untimed_row_with_drift)
+{
+    open_nano_sweep(&n, SWEEP);
+    answered(0, 200, "f", "NODRIFT", "");
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(kvr_store_untimed_drift(store, session.id, -0.5), KVR_OK);
+        ck_assert_str_eq(judged(0), "VALID: ; UNTIMED NODRIFT DRIFT");
+    }
+    ck_assert_int_eq(kvr_store_untimed_drift(store, session.id, 0.5), KVR_OK);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(kvr_store_noisy(store, session.id, "SLOW"), KVR_OK);
+        ck_assert_str_eq(judged(0), "NOISY: SLOW; UNTIMED NODRIFT DRIFT SLOW");
+    }
+}
+END_TEST
+
 /* A repeat with frames that differ from the first run's is INVALID. */
 START_TEST(repeats_have_the_same_frames)
 {
@@ -193,6 +211,7 @@ int main(void)
     tcase_add_test(tc, a_timed_row);
     tcase_add_test(tc, a_row_without_a_warm_up);
     tcase_add_test(tc, an_untimed_row);
+    tcase_add_test(tc, an_untimed_row_with_drift);
     tcase_add_test(tc, repeats_have_the_same_frames);
     tcase_add_test(tc, a_worker_without_memory);
     suite_add_tcase(s, tc);
