@@ -87,6 +87,10 @@ extern const struct kvr_method *const kvr_methods[];
 /* The i-th method, counted from 0, or NULL if there are at most i methods: built-in methods first,
  * then those of loaded plug-ins (methods/plugin.h). */
 const struct kvr_method *kvr_method_at(int i);
+/* "BF16", the uncompressed cache: the method with which all others are compared. */
+extern const char kvr_reference_method[];
+/* Returns whether `name` is the name of this method. False for variants such as BF16@intended. */
+bool kvr_is_reference_method(const char *name);
 /* The method of this name or alias, or NULL if there is none. */
 const struct kvr_method *kvr_method_find(const char *name);
 /* Like kvr_method_find, but an unknown name fails with KVR_ENOTFOUND, and the message suggests the

@@ -47,6 +47,13 @@ static const struct {
 #include "methods/methods.def"
 };
 
+const char kvr_reference_method[] = "BF16";
+
+bool kvr_is_reference_method(const char *name)
+{
+    return strcmp(name, kvr_reference_method) == 0;
+}
+
 const struct kvr_method *kvr_method_find(const char *name)
 {
     const struct kvr_method *m;

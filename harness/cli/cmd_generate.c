@@ -309,7 +309,7 @@ static enum kvr_status roll_all(struct clip *ref, struct clip *clip, const struc
 
     KVR_TRY(kvr_cli_settings(&o->set, set, buf, sizeof buf));
     if (o->reference)
-        KVR_TRY(roll(ref, s, o, "BF16", NULL, 0));
+        KVR_TRY(roll(ref, s, o, kvr_reference_method, NULL, 0));
     KVR_TRY(roll(clip, s, o, o->method, set, o->set.n));
     if (clip->r.latents)
         kvr_model_shed(s->model);

@@ -169,7 +169,7 @@ static enum kvr_status open_job(struct job *j, const struct kvr_call *call)
     KVR_TRY(kvr_find_path(&kvr_find_model, j->o->model, NULL, path, sizeof path));
     KVR_TRY(kvr_dev_open(&j->dev, KVR_CPU));
     KVR_TRY(kvr_model_open(&j->model, j->dev, path));
-    KVR_TRY(kvr_scheme_open(&j->scheme, "BF16", NULL, 0));
+    KVR_TRY(kvr_scheme_open(&j->scheme, kvr_reference_method, NULL, 0));
     c = kvr_model_config(j->model);
     j->n_layers = c->n_layers;
     j->n_heads = c->n_heads;

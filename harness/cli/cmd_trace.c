@@ -13,6 +13,7 @@
 #include "harness/workload/trace/check.h"
 #include "harness/workload/record.h"
 #include "harness/workload/text.h"
+#include "methods/method.h"
 
 enum { MAX_PATH = 1024 };
 
@@ -126,7 +127,7 @@ static enum kvr_status record_video(const struct kvr_trace_opts *o, struct kvr_d
     KVR_TRY(kvr_cli_whole_chunks("trace", "--frames", o->frames,
                                  kvr_model_config(m)->frames_per_chunk));
     KVR_TRY(kvr_cli_window("trace", o->window, kvr_model_config(m)->frames_per_chunk));
-    KVR_TRY(kvr_scheme_open(&scheme, "BF16", NULL, 0));
+    KVR_TRY(kvr_scheme_open(&scheme, kvr_reference_method, NULL, 0));
     st = kvr_rollout_run(dev, scheme, &req, show_chunk, (void *)o, &r);
     kvr_scheme_close(&scheme);
     if (st == KVR_OK)

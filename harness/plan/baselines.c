@@ -13,7 +13,6 @@ const char *const kvr_baseline_words[] = { "auto", "all", "none", NULL };
 enum { FEWEST = 3, SHARE = 4, BITS = 16, HEADS = 12, HEAD_DIM = 128 };
 
 static const char *const eight_bits[] = { "INT8_PTH", "FP8_PTH", NULL };
-const char kvr_reference_plan[] = "BF16";
 static const char window[] = "ROLLING_WINDOW";
 
 /* A candidate for a default baseline: the sliding window whose cache has a size of `bits` bits per
@@ -25,7 +24,7 @@ struct budget {
 
 bool kvr_is_reference(const struct kvr_config_method *m)
 {
-    return (strcmp(m->spec, kvr_reference_plan) == 0 || strcmp(m->spec, "BF16@intended") == 0) &&
+    return (kvr_is_reference_method(m->spec) || strcmp(m->spec, "BF16@intended") == 0) &&
            m->n_settings == 0;
 }
 

@@ -40,7 +40,6 @@ struct kvr_baselines {
  * 8-bit format that the sweep already lists is not added. KVR_ENOMEM. */
 enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
 
-extern const char kvr_reference_plan[]; /* "BF16" */
 /* Returns whether the method is BF16 without options, with which all other methods are compared. */
 bool kvr_is_reference(const struct kvr_config_method *m);
 

@@ -12,6 +12,7 @@
 #include "harness/plan/flops.h"
 #include "harness/plan/key_options.h"
 #include "harness/plan/sweep.h"
+#include "harness/workload/workload.h"
 
 bool kvr_point_has_frames(const struct kvr_model_facts *f)
 {
@@ -196,7 +197,8 @@ static void apply_defaults(const struct kvr_sweep *s, struct point *p)
     else if (p->facts->config->is_lm)
         p->set.chunk = p->set.chunk ? p->set.chunk : DEFAULT_CHUNK;
     if ((p->model->trace || p->facts->config->is_lm) && strcmp(p->set.forcing, "none") == 0)
-        p->set.forcing = taught; /* traces and language models are always teacher-forced */
+        /* traces and language models are always teacher-forced */
+        p->set.forcing = kvr_forcing_names[KVR_FORCING_TEACHER];
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
         const enum kvr_setting_id id = (enum kvr_setting_id)i;
 

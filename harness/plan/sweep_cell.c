@@ -103,7 +103,7 @@ static enum kvr_status open_method(struct kvr_sweep *s, struct kvr_cell *cell,
 {
     const struct kvr_config_method *m = cell->method;
     const struct kvr_model_config *c = p->facts->config;
-    const char *spec = m ? m->spec : baseline_name;
+    const char *spec = m ? m->spec : kvr_reference_method;
     const struct kvr_method *row;
     enum kvr_status st;
 

@@ -11,6 +11,7 @@
 #include "harness/workload/prompt.h"
 #include "harness/workload/shots.h"
 #include "harness/workload/text.h"
+#include "harness/workload/workload.h"
 
 enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first)
 {
@@ -129,7 +130,7 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
                  "device %s: a language model has grouped-query attention (GQA) and causal chunks, "
                  "for which only device cpu has kernels; use device cpu",
                  p->set.device);
-    else if (strcmp(p->set.forcing, taught) != 0)
+    else if (strcmp(p->set.forcing, kvr_forcing_names[KVR_FORCING_TEACHER]) != 0)
         snprintf(why, n,
                  "forcing %s: a language model always reads the prompt's text; omit forcing",
                  p->set.forcing);
@@ -173,7 +174,7 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
             p->model->at,
             "window %d: trace '%s' needs a window of at least %d frames (the sink and one chunk)",
             p->set.window, p->prompt->id, i->layout.frames_per_chunk + p->set.sink);
-    if (strcmp(p->set.forcing, taught) != 0)
+    if (strcmp(p->set.forcing, kvr_forcing_names[KVR_FORCING_TEACHER]) != 0)
         snprintf(why, n, "forcing %s: a trace always reads the recorded chunks; omit forcing",
                  p->set.forcing);
     else if (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0 ||

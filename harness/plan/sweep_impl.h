@@ -8,10 +8,6 @@
 
 enum { MAX_CELLS = 1000000, MAX_SOLVE_S = 600, PROBE_COST = 8 };
 
-static const char baseline_name[] = "BF16";
-
-static const char taught[] = "teacher";
-
 enum { DEFAULT_CHUNK = 128 };
 
 /* A point of the sweep: a model, a prompt, a value of every setting and the index of the repeat,

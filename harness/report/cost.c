@@ -17,6 +17,7 @@
 #include "harness/report/table/values.h"
 #include "harness/store/setting.h"
 #include "harness/store/statement.h"
+#include "methods/method.h"
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
@@ -203,7 +204,7 @@ static double baseline_of(const struct kvr_table *t, int at)
 
 static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int from, int to)
 {
-    static const char bf16[] = "BF16", runtime[] = "runtime_s", suite[] = "moviegen";
+    static const char runtime[] = "runtime_s", suite[] = "moviegen";
     static const int plain[] = { KV, META, SCRATCH, WEIGHTS, ACT, IO };
     static const int phases[] = { ENCODE, DECODE, ATTEND, LINEAR, CROSS, OTHER, NOISE };
     const struct kvr_table *t = c->t;
@@ -244,7 +245,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     v[n++] = kvr_value_text(pairs < 0 ? "" : kvr_table_text(c->ratios, pairs, KVR_RATIO_CODES));
     v[n++] = kvr_value_number(kvr_published_value(&c->runtime, name, runtime));
     v[n++] = kvr_value_number(kvr_published_value(&c->runtime, name, runtime) /
-                              kvr_published_value(&c->runtime, bf16, runtime));
+                              kvr_published_value(&c->runtime, kvr_reference_method, runtime));
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
         v[n++] = kvr_value_number(kvr_table_number(t, at, phases[i]));
     for (int i = FPS; i < FPS_MISSING; i++)

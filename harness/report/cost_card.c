@@ -14,6 +14,7 @@
 #include "harness/report/table/measured.h"
 #include "harness/report/table/published.h"
 #include "harness/report/table/values.h"
+#include "methods/method.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
@@ -104,7 +105,7 @@ static enum kvr_status choose(struct card *c)
 static int by_size(const void *a, const void *b)
 {
     const struct rollout *x = a, *y = b;
-    const bool p = strcmp(x->method, "BF16") == 0, q = strcmp(y->method, "BF16") == 0;
+    const bool p = kvr_is_reference_method(x->method), q = kvr_is_reference_method(y->method);
 
     if (x->frames != y->frames)
         return x->frames - y->frames;
@@ -176,9 +177,10 @@ static enum kvr_status add_row(struct kvr_table *out, const struct card *c, cons
     v[n++] = kvr_value_number(noisy ? NAN : row->value);
     v[n++] = kvr_value_number(noisy ? row->value : NAN);
     v[n++] = kvr_value_text_or_none(noisy ? row->note + 5 + strspn(row->note + 5, " ") : "");
-    v[n++] = kvr_value_number(row->value / same_session(c, r, "BF16", ""));
+    v[n++] = kvr_value_number(row->value / same_session(c, r, kvr_reference_method, ""));
     v[n++] = kvr_value_number(seconds);
-    v[n++] = kvr_value_number(seconds / kvr_published_value(&c->runtime, "BF16", "runtime_s"));
+    v[n++] = kvr_value_number(seconds /
+                              kvr_published_value(&c->runtime, kvr_reference_method, "runtime_s"));
     v[n++] = kvr_value_number(same_session(c, r, r->method, ":fps_transformer"));
     v[n++] = kvr_value_number(same_session(c, r, r->method, ":fps_vae"));
     v[n++] = kvr_value_number(same_session(c, r, r->method, ":fps_taehv"));

@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "harness/report/stat_tables.h"
+#include "methods/method.h"
 #include "metrics/metric.h"
-
-static const char baseline_name[] = "BF16";
 
 /* Sets *out to whether the database has values of the metric. */
 static enum kvr_status measured(const char *db, const char *name, bool *out)
@@ -39,20 +38,20 @@ static enum kvr_status add_metric(struct kvr_table *out, const struct kvr_stat_o
     enum kvr_status st = KVR_OK;
 
     mine.metric = m->name;
-    mine.against = baseline_name;
+    mine.against = kvr_reference_method;
     KVR_TRY(kvr_stat_paired(&t, &mine));
     name = kvr_table_find(t, "method");
     jitter = kvr_table_find(t, "jitter");
     beyond = kvr_table_find(t, "beyond_chaos");
     for (int i = 0; i < t->n_rows; i++)
-        if (strcmp(kvr_table_text(t, i, name), baseline_name) == 0)
+        if (kvr_is_reference_method(kvr_table_text(t, i, name)))
             spread = *kvr_table_at(t, i, jitter);
     for (int i = 0; st == KVR_OK && i < t->n_rows; i++) {
         struct kvr_value row[8] = {
             { .type = KVR_VALUE_TEXT, .text = m->name, .n_bytes = (int)strlen(m->name) }
         };
 
-        if (strcmp(kvr_table_text(t, i, name), baseline_name) == 0)
+        if (kvr_is_reference_method(kvr_table_text(t, i, name)))
             continue;
         row[1] = *kvr_table_at(t, i, name);
         for (int k = 0; taken[k]; k++)

@@ -13,11 +13,10 @@
 #include "harness/report/ratios.h"
 #include "harness/report/stats/stats.h"
 #include "harness/report/table/values.h"
+#include "methods/method.h"
 #include "metrics/metric.h"
 
 enum { MAX_METHODS = 1000, SQL_MAX = 4096 };
-
-static const char baseline_name[] = "BF16";
 
 /* Columns that identify a seed. Cells of two methods form a pair if they agree in these columns.
  * Cells of one method that agree in these columns are repeats or draws (reruns with slightly
@@ -267,7 +266,7 @@ static void find_methods(struct race *r, const struct kvr_table *t)
         r->s[i] = (struct kvr_sample){ .prompt = (int)kvr_table_number(t, i, PROMPT),
                                        .seed = (int)kvr_table_number(t, i, SEED),
                                        .x = kvr_table_number(t, i, VALUE) };
-        if (r->distance && r->control && strcmp(name, baseline_name) == 0 && !is_control)
+        if (r->distance && r->control && kvr_is_reference_method(name) && !is_control)
             r->s[i].x = NAN;
         r->m[r->n - 1].n_seeds++;
     }
@@ -409,7 +408,7 @@ static enum kvr_status compare_with_floor(struct race *r)
     struct method *floor = NULL;
 
     for (int i = 0; i < r->n; i++)
-        if (strcmp(r->m[i].name, baseline_name) == 0)
+        if (kvr_is_reference_method(r->m[i].name))
             floor = &r->m[i];
     r->control = r->control && floor;
     for (int i = 0; r->control && i < r->n; i++)
@@ -426,7 +425,7 @@ static const char *beyond_chaos(const struct race *r, const struct method *m, ch
 {
     const int missing = kvr_pairs_needed(r->n - 1, r->o->level) - m->chaos.n;
 
-    if (!r->control || strcmp(m->name, baseline_name) == 0)
+    if (!r->control || kvr_is_reference_method(m->name))
         return "";
     if (missing > 0) {
         snprintf(buf, size, "needs %d more pairs", missing);

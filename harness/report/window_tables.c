@@ -10,12 +10,11 @@
 #include "harness/report/stats/stats.h"
 #include "harness/report/table/values.h"
 #include "harness/store/statement.h"
+#include "methods/method.h"
 #include "metrics/metric.h"
 
 KVR_STATEMENT(stats_windows);
 KVR_STATEMENT(stats_growth);
-
-static const char baseline_name[] = "BF16";
 
 /* Input of both tables: the rows of the SQL statement, which are sorted by their leading columns,
  * and buffers. */
@@ -131,7 +130,7 @@ static int window_samples(const struct reading *r, int from, int to, bool contro
 static enum kvr_status fill_window_row(struct reading *r, struct window_row *w,
                                        const struct window_row *floor)
 {
-    const bool bf16 = strcmp(w->method, baseline_name) == 0;
+    const bool bf16 = kvr_is_reference_method(w->method);
     int n_floor = floor ? window_samples(r, floor->from, floor->to, true, r->b) : 0;
     int n = window_samples(r, w->from, w->to, bf16 && r->distance && n_floor > 0, r->a);
 
@@ -240,7 +239,7 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
                                     .method = kvr_table_text(r.t, from, W_METHOD) };
         if (floor && strcmp(floor->window, w[n].window) != 0)
             floor = NULL;
-        if (strcmp(w[n].method, baseline_name) == 0)
+        if (kvr_is_reference_method(w[n].method))
             floor = &w[n];
         st = fill_window_row(&r, &w[n], floor);
     }
@@ -293,8 +292,7 @@ static double slope(const struct reading *r, int from, int to)
 static int cell_samples(const struct reading *r, int from, int to, const char *forcing, bool rate,
                         struct kvr_sample *s)
 {
-    const bool draws =
-        r->distance && strcmp(kvr_table_text(r->t, from, G_METHOD), baseline_name) == 0;
+    const bool draws = r->distance && kvr_is_reference_method(kvr_table_text(r->t, from, G_METHOD));
     int n = 0;
 
     for (int i = from, end; i < to; i = end) {

@@ -44,7 +44,6 @@
 #include "harness/core/sha256.h"
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
-#include "harness/plan/baselines.h"
 #include "harness/plan/parts.h"
 #include "harness/run/abba.h"
 #include "harness/run/run.h"
@@ -64,6 +63,7 @@
 #include "harness/workload/shots.h"
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
+#include "methods/method.h"
 #include "methods/plugin.h"
 
 enum { LIFE_STACK = 256 * 1024 };
@@ -369,10 +369,10 @@ static enum kvr_status measure_ratio(const struct kvr_worker_job *j, struct kvr_
     int64_t warm;
     enum kvr_status st;
 
-    if (j->set.abba == 0 || strcmp(j->scheme, kvr_reference_plan) == 0)
+    if (j->set.abba == 0 || kvr_is_reference_method(j->scheme))
         return KVR_OK;
     plain.keep_latents = false;
-    KVR_TRY(kvr_scheme_open(&reference, kvr_reference_plan, NULL, 0));
+    KVR_TRY(kvr_scheme_open(&reference, kvr_reference_method, NULL, 0));
     arm.reference = reference;
     st = kvr_abba_open(t, j->set.abba);
     if (st == KVR_OK)

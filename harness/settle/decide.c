@@ -14,6 +14,7 @@
 #include "harness/report/claims/claims.h"
 #include "harness/settle/settle.h"
 #include "harness/store/statement.h"
+#include "methods/method.h"
 #include "metrics/metric.h"
 
 KVR_STATEMENT(settle_prompts);
@@ -88,7 +89,7 @@ static void add_method(void *ctx, const struct kvr_plan_line *l)
     if (d->model[0] == 0)
         copy(d->model, sizeof d->model, l->model);
     if (!l->listed || l->cells == l->unsupported + l->excluded ||
-        (d->against_baseline && strcmp(l->method, "BF16") == 0))
+        (d->against_baseline && kvr_is_reference_method(l->method)))
         return;
     d->too_many = d->too_many || d->n_methods == KVR_DECIDE_METHODS;
     if (!d->too_many)
@@ -263,7 +264,7 @@ static int most_prompts(void *ctx, const char *label, bool *enough)
     *enough = d->done;
     if (m)
         return m->prompts;
-    for (int i = 0; strcmp(label, "BF16") == 0 && i < d->n_methods; i++)
+    for (int i = 0; kvr_is_reference_method(label) && i < d->n_methods; i++)
         most = d->method[i].prompts > most ? d->method[i].prompts : most;
     return most;
 }

@@ -15,6 +15,7 @@
 #include "harness/plan/suite.h"
 #include "harness/run/run.h"
 #include "harness/store/statement.h"
+#include "methods/method.h"
 #include "metrics/metric.h"
 
 KVR_STATEMENT(settle_prompts);
@@ -429,9 +430,9 @@ static void put_sweep(FILE *f, const struct settle *s, const struct round *r)
         put_quoted(f, "", p->set->key[i]->text, ": ");
         put_scalar(f, p->set->item[i], "\n");
     }
-    fputs("methods:\n  - BF16\n", f);
+    fprintf(f, "methods:\n  - %s\n", kvr_reference_method);
     for (int i = 0; i < r->n_methods; i++)
-        if (strcmp(r->method[i], "BF16") != 0)
+        if (!kvr_is_reference_method(r->method[i]))
             put_method(f, s, r->method[i]);
 }
 

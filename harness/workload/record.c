@@ -175,7 +175,7 @@ enum kvr_status kvr_record_text(struct kvr_record *r, struct kvr_dev *dev, struc
 
     shape.capacity_frames = n;
     shape.exact = KVR_BF16;
-    st = hidden ? kvr_scheme_open(&scheme, "BF16", NULL, 0)
+    st = hidden ? kvr_scheme_open(&scheme, kvr_reference_method, NULL, 0)
                 : kvr_fail(KVR_ENOMEM, "record: out of memory while allocating %d tokens", chunk);
     if (st == KVR_OK)
         st = kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED);

@@ -39,7 +39,7 @@ static enum kvr_status open_cache(struct kvr_replay_errors *e)
         return kvr_fail(KVR_ENOMEM,
                         "replay: out of memory while allocating a chunk's attention outputs");
     KVR_TRY(kvr_dev_open(&e->dev, KVR_CPU));
-    KVR_TRY(kvr_scheme_open(&e->bf16, "BF16", NULL, 0));
+    KVR_TRY(kvr_scheme_open(&e->bf16, kvr_reference_method, NULL, 0));
     return kvr_cache_open(&e->cache, e->dev, e->bf16, &s, KVR_PATH_STAGED);
 }
 

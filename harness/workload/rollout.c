@@ -565,7 +565,7 @@ enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_roll
         return kvr_fail(KVR_ENOMEM,
                         "rollout: out of memory while allocating the reference's %d frames",
                         req->latent_frames);
-    st = kvr_scheme_open(&scheme, "BF16", NULL, 0);
+    st = kvr_scheme_open(&scheme, kvr_reference_method, NULL, 0);
     if (st == KVR_OK)
         st = run(&r, scheme);
     kvr_scheme_close(&scheme);

@@ -216,7 +216,7 @@ enum kvr_status kvr_salience_measure(const struct kvr_scheme *scheme,
     *table = NULL;
     if (!kvr_retention_thins(&scheme->retention, &needs) || !needs.oracle_scores)
         return KVR_OK;
-    st = kvr_scheme_open(&bf16, "BF16", NULL, 0);
+    st = kvr_scheme_open(&bf16, kvr_reference_method, NULL, 0);
     if (st == KVR_OK)
         st = kvr_salience_open(&s, shape, needs.of_last, QUERIES);
     if (st == KVR_OK)

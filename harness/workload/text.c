@@ -344,7 +344,7 @@ enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int
     shape.capacity_frames = n;
     shape.exact = KVR_F32;
     hidden = malloc((size_t)n * (size_t)c->dim * sizeof *hidden);
-    st = hidden ? kvr_scheme_open(&scheme, "BF16", NULL, 0)
+    st = hidden ? kvr_scheme_open(&scheme, kvr_reference_method, NULL, 0)
                 : kvr_fail(KVR_ENOMEM, "text: out of memory while allocating %d tokens", n);
     if (st == KVR_OK)
         st = kvr_lm_open(&lm, dev, m, n);

@@ -242,7 +242,7 @@ static enum kvr_status make(struct kvr_dev *dev, struct kvr_model *m, const int3
     struct kvr_scheme *scheme = NULL;
     struct kvr_cache *cache = NULL;
     struct kvr_lm *lm = NULL;
-    enum kvr_status st = kvr_scheme_open(&scheme, "BF16", NULL, 0);
+    enum kvr_status st = kvr_scheme_open(&scheme, kvr_reference_method, NULL, 0);
 
     shape.capacity_frames = t->n;
     shape.exact = KVR_BF16;

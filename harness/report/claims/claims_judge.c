@@ -6,6 +6,7 @@
 #include "harness/report/table/chaos.h"
 #include "harness/report/claims/claims.h"
 #include "harness/store/statement.h"
+#include "methods/method.h"
 
 KVR_STATEMENT(claims_floor);
 KVR_STATEMENT(claims_cost);
@@ -60,9 +61,9 @@ static double prompt_seconds(const struct kvr_table *costs, const struct kvr_cla
 
     for (int i = 0; c->needs[i]; i++) {
         sum += seconds_of(costs, c, c->needs[i]);
-        reference = reference || strcmp(c->needs[i], "BF16") == 0;
+        reference = reference || kvr_is_reference_method(c->needs[i]);
     }
-    return reference || !c->needs[0] ? sum : sum + seconds_of(costs, c, "BF16");
+    return reference || !c->needs[0] ? sum : sum + seconds_of(costs, c, kvr_reference_method);
 }
 
 static double all_seconds(const struct kvr_table *costs)

@@ -7,6 +7,7 @@
 #include "harness/report/claims/claims.h"
 #include "harness/report/claims/claims_values.h"
 #include "harness/report/stats/nested.h"
+#include "methods/method.h"
 
 /* Returns the index of a method's first row. The rows are sorted by method. */
 static int first_of(const struct kvr_claim_value *row, int n, const char *method)
@@ -219,7 +220,7 @@ void kvr_claim_other_reading(const char *name, char *out, size_t n)
 
     if (len > tail && strcmp(name + len - tail, study) == 0)
         snprintf(out, n, "%.*s", (int)(len - tail), name);
-    else if (name[0] && !strchr(name, '@') && strcmp(name, "BF16") != 0)
+    else if (name[0] && !strchr(name, '@') && !kvr_is_reference_method(name))
         snprintf(out, n, "%s%s", name, study);
     else
         snprintf(out, n, "%s", name);

@@ -11,6 +11,7 @@
 #include "harness/report/table/chaos.h"
 #include "harness/report/pareto/pareto_race.h"
 #include "harness/report/stats/stats.h"
+#include "methods/method.h"
 
 enum { SQL_MAX = 8192 };
 
@@ -204,7 +205,7 @@ static enum kvr_status contenders_of_paper(struct kvr_race *r)
 
         c->method = kvr_published_cell(&r->published, i, "method");
         c->settings = "as published";
-        c->baseline = strcmp(c->method, "BF16") == 0;
+        c->baseline = kvr_is_reference_method(c->method);
         for (int k = 0; k < r->n_objectives; k++)
             if (!kvr_published_number(kvr_published_cell(&r->published, i, r->objective[k].printed),
                                       &c->v[k], &rounding))

@@ -177,7 +177,7 @@ static enum kvr_status add_size(struct kvr_repro *r, const struct kvr_published 
         .reason = reason,
     };
 
-    KVR_TRY(kvr_scheme_open(&scheme, "BF16", NULL, 0));
+    KVR_TRY(kvr_scheme_open(&scheme, kvr_reference_method, NULL, 0));
     st = kvr_predict(scheme, &kvr_wan_1_3b, &(struct kvr_predict_run){ .latent_frames = frames },
                      &pred);
     kvr_scheme_close(&scheme);
