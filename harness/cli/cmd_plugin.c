@@ -24,7 +24,7 @@ struct plugin_opts {
 };
 
 /* Result of one check, which the child writes to a pipe. */
-struct told {
+struct check_result {
     enum kvr_status st;
     char text[512];
 };
@@ -39,16 +39,16 @@ struct tally {
  * default CUDA or the emulated device, if this build has one. */
 static void open_other(const char *name, struct kvr_conform *c, enum kvr_status *st)
 {
-    static const char *const those[] = { "cuda", "emulated", NULL };
+    static const char *const devices[] = { "cuda", "emulated", NULL };
 
     if (name && kvr_dev_open_named(&c->other, name) != KVR_OK)
         *st = KVR_EINVAL; /* error if the requested device is absent */
-    for (int i = 0; !name && !c->other && those[i]; i++)
-        kvr_dev_open_named(&c->other, those[i]);
+    for (int i = 0; !name && !c->other && devices[i]; i++)
+        kvr_dev_open_named(&c->other, devices[i]);
 }
 
 static void run_check(const struct plugin_opts *o, const char *method,
-                      const struct kvr_conform_check *k, struct told *t)
+                      const struct kvr_conform_check *k, struct check_result *t)
 {
     struct kvr_conform c = { .method = method };
     enum kvr_status st = kvr_dev_open(&c.dev, KVR_CPU);
@@ -65,7 +65,7 @@ static void run_check(const struct plugin_opts *o, const char *method,
     kvr_dev_close(&c.dev);
 }
 
-static void read_all(int fd, struct told *t)
+static void read_all(int fd, struct check_result *t)
 {
     size_t n = 0;
     ssize_t got;
@@ -73,16 +73,16 @@ static void read_all(int fd, struct told *t)
     while (n < sizeof *t && (got = read(fd, (char *)t + n, sizeof *t - n)) > 0)
         n += (size_t)got;
     if (n != sizeof *t)
-        *t = (struct told){ .st = KVR_EINTERNAL };
+        *t = (struct check_result){ .st = KVR_EINTERNAL };
 }
 
 static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
-                                const struct kvr_conform_check *k, struct told *t)
+                                const struct kvr_conform_check *k, struct check_result *t)
 {
     int fd[2], status = 0;
     pid_t pid;
 
-    *t = (struct told){ .st = KVR_OK };
+    *t = (struct check_result){ .st = KVR_OK };
     fflush(stdout);
     if (pipe(fd) != 0)
         return kvr_fail(KVR_EIO, "plugin: cannot create a pipe: %s", strerror(errno));
@@ -142,7 +142,7 @@ static enum kvr_status check_method(const struct plugin_opts *o, const char *met
                                     struct tally *n)
 {
     for (const struct kvr_conform_check *k = kvr_conform_checks; k->name; k++) {
-        struct told t;
+        struct check_result t;
 
         KVR_TRY(in_child(o, method, k, &t));
         n->ok += t.st == KVR_OK;

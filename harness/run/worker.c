@@ -113,11 +113,11 @@ static bool is_probe(const struct kvr_worker_job *j)
  * plan. */
 static enum kvr_status check_files(const struct kvr_worker_job *j, const struct kvr_scheme *scheme)
 {
-    json_t *said = json_object_get(j->spec, "parts"), *now = kvr_parts_json(scheme), *value;
+    json_t *planned = json_object_get(j->spec, "parts"), *now = kvr_parts_json(scheme), *value;
     enum kvr_status st = KVR_OK;
     const char *key;
 
-    json_object_foreach(said, key, value)
+    json_object_foreach(planned, key, value)
     {
         const char *end = strstr(key, "_sha256");
 
@@ -796,8 +796,8 @@ static void *wait_for_end(void *fd)
  * death signal was requested. For a worker started by hand (no pipe) it does nothing. */
 static enum kvr_status watch_parent(void)
 {
-    const char *said = getenv("KVREEL_LIFE");
-    const intptr_t fd = said ? atoi(said) : -1;
+    const char *text = getenv("KVREEL_LIFE");
+    const intptr_t fd = text ? atoi(text) : -1;
     pthread_attr_t attr;
     pthread_t thread;
     int failed;

@@ -36,17 +36,17 @@ def _load():
     # loaded already, for example by PyTorch.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1500")
-    told = []
+    errors = []
     for path in _places():
         try:
             lib = ctypes.CDLL(path)
         except OSError as e:
-            told.append(str(e))
+            errors.append(str(e))
             continue
         if lib.kvreel_abi() != ABI:
             raise ImportError("%s has ABI %d, but this module needs ABI %d; install a library and a module of the same version" % (path, lib.kvreel_abi(), ABI))
         return lib
-    raise ImportError("libkvreel.so cannot be loaded; build it with `make lib` or set KVREEL_LIB to its path: " + "; ".join(told))
+    raise ImportError("libkvreel.so cannot be loaded; build it with `make lib` or set KVREEL_LIB to its path: " + "; ".join(errors))
 
 
 class Bytes(ctypes.Structure):

@@ -3,8 +3,8 @@
  *     const struct kvr_sheet_cells c = { .db = "kvreel.db",
  *                                        .methods = (const char *[]){ "RTN_INT2" },
  *                                        .n_methods = 1, .worst = true, .columns = 8, .scale = 2 };
- *     struct kvr_sheet_origin told;
- *     KVR_TRY(kvr_sheet_of_cells(&c, "sheet.png", &told)); */
+ *     struct kvr_sheet_origin origin;
+ *     KVR_TRY(kvr_sheet_of_cells(&c, "sheet.png", &origin)); */
 #ifndef KVR_PAGE_SHEET_CELLS_H
 #define KVR_PAGE_SHEET_CELLS_H
 

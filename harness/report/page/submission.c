@@ -413,16 +413,16 @@ static bool read_octal(const char *field, size_t width, int64_t *out)
 
 static bool is_header(const char h[BLOCK], char name[101], int64_t *bytes)
 {
-    int64_t sum = 0, said;
+    int64_t sum = 0, stored_sum;
 
     if (memcmp(h + 257, "ustar", 5) != 0 || (h[156] != '0' && h[156] != 0) ||
-        !read_octal(h + 148, 7, &said) || !read_octal(h + 124, 11, bytes))
+        !read_octal(h + 148, 7, &stored_sum) || !read_octal(h + 124, 11, bytes))
         return false;
     for (int i = 0; i < BLOCK; i++)
         sum += i >= 148 && i < 156 ? ' ' : (unsigned char)h[i];
     memcpy(name, h, 100);
     name[100] = 0;
-    return sum == said && *bytes <= MEMBER_MOST;
+    return sum == stored_sum && *bytes <= MEMBER_MOST;
 }
 
 bool kvr_submission_is(const char *path)
@@ -509,7 +509,7 @@ static enum kvr_status read_manifest(FILE *f, const char *path, json_t **out)
 }
 
 /* Checks that the next member has the name, size and hash that the manifest states. */
-static enum kvr_status check_member(FILE *f, const char *path, const json_t *said,
+static enum kvr_status check_member(FILE *f, const char *path, const json_t *listed,
                                     const struct kvr_submission *s)
 {
     char h[BLOCK], name[101], hex[KVR_SHA256_HEX];
@@ -518,9 +518,9 @@ static enum kvr_status check_member(FILE *f, const char *path, const json_t *sai
     FILE *to = NULL;
     enum kvr_status st;
 
-    KVR_TRY(kvr_json_string(said, path, "name", &want_name));
-    KVR_TRY(kvr_json_int(said, path, "bytes", &want_bytes));
-    KVR_TRY(kvr_json_string(said, path, "sha256", &want_hex));
+    KVR_TRY(kvr_json_string(listed, path, "name", &want_name));
+    KVR_TRY(kvr_json_int(listed, path, "bytes", &want_bytes));
+    KVR_TRY(kvr_json_string(listed, path, "sha256", &want_hex));
     if (fread(h, 1, BLOCK, f) != BLOCK || !is_header(h, name, &bytes) ||
         strcmp(name, want_name) != 0 || bytes != want_bytes)
         return kvr_fail(KVR_EFORMAT,

@@ -382,11 +382,11 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
 /* Class of an element whose magnitude |x| exceeds the outlier bound: `above` if bits(|x|) >
  * choice.above, and `tied` if bits(|x|) == choice.above. For all other elements, both fields are
  * false. */
-struct told {
+struct outlier_class {
     bool above, tied;
 };
 
-static __device__ __forceinline__ struct told tell(const struct choice &c, float x)
+static __device__ __forceinline__ struct outlier_class classify(const struct choice &c, float x)
 {
     const bool over = fabsf(x) > c.bound;
 
@@ -429,7 +429,8 @@ static __global__ void __launch_bounds__(THREADS)
     const int n_listed = listed[span];
 
     if (is_listed(c, n_listed)) {
-        const struct told t = tell(c, candidate_of(candidates, span, n_listed, lane).x);
+        const struct outlier_class t =
+            classify(c, candidate_of(candidates, span, n_listed, lane).x);
 
         n_above = t.above;
         n_ties = t.tied;
@@ -440,7 +441,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 #pragma unroll
             for (int i = 0; i < EACH; i++) {
-                const struct told t = tell(c, v.v[i]);
+                const struct outlier_class t = classify(c, v.v[i]);
 
                 n_above += t.above;
                 n_ties += t.tied;
@@ -595,15 +596,15 @@ static __device__ __forceinline__ void
 record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e, int lane,
        kvr_global<kvr_f16> values, kvr_global<int32_t> indices, struct next &next)
 {
-    struct told t[N];
+    struct outlier_class t[N];
     int n_ties = 0, n_kept = 0, all;
 
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        t[i] = tell(c, v.v[i]);
+        t[i] = classify(c, v.v[i]);
         n_ties += t[i].tied;
     }
-    /* of all tied elements of the block (struct told), only the first c.ties are stored as
+    /* of all tied elements of the block (struct outlier_class), only the first c.ties are stored as
      * outliers; c.ties is the same in all lanes, so the branch does not diverge */
     if (c.ties) {
         int64_t rank = next.ties + lower_lanes(n_ties, lane, &all);
