@@ -49,7 +49,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_fail(
             kvr_fail(KVR_EINVAL,
                      "query: --json, --jsonl, --csv, --md and --raw cannot be combined; use one"));
-    st = o->check ? kvr_store_must_be_whole(o->db) : KVR_OK;
+    st = o->check ? kvr_store_check_intact(o->db) : KVR_OK;
     if (st == KVR_OK)
         st = kvr_table_query_within(&t, o->db, call->words[0], &limits);
     if (st != KVR_OK)

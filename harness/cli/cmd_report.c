@@ -152,7 +152,7 @@ static int run(const struct kvr_call *call)
             KVR_EINVAL,
             "report: '%s': only --board DIR accepts files; use --db FILE for a table or page",
             call->words[0]));
-    st = o->measured ? KVR_OK : kvr_store_must_be_whole(o->db);
+    st = o->measured ? KVR_OK : kvr_store_check_intact(o->db);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (!o->measured && (o->single_file || (o->out && !o->table && !o->format)))

@@ -27,7 +27,7 @@ static enum kvr_status make_scratch(char out[512])
 {
     const char *tmp = getenv("TMPDIR");
     char name[512], real[PATH_MAX];
-    const char *whole;
+    const char *resolved;
     enum kvr_status st = KVR_OK;
 
     snprintf(name, sizeof name, "%s/kvreel-program-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
@@ -35,8 +35,8 @@ static enum kvr_status make_scratch(char out[512])
         return kvr_fail(KVR_EIO,
                         "external: cannot create a temporary folder for a metric program: %s: %s",
                         name, strerror(errno));
-    whole = realpath(name, real);
-    if (!whole || (size_t)snprintf(out, 512, "%s", whole) >= 512) {
+    resolved = realpath(name, real);
+    if (!resolved || (size_t)snprintf(out, 512, "%s", resolved) >= 512) {
         rmdir(name);
         st = kvr_fail(KVR_EIO,
                       "external: the path of the temporary folder for a metric program has more "
@@ -79,15 +79,16 @@ static bool is_program(const char *path)
 static bool is_there(const char *name)
 {
     const char *path = getenv("PATH");
-    char whole[PATH_MAX];
+    char candidate[PATH_MAX];
 
     if (strchr(name, '/'))
         return is_program(name);
     for (path = path ? path : "/bin:/usr/bin"; *path; path += strspn(path, ":")) {
         const int n = (int)strcspn(path, ":");
 
-        if (snprintf(whole, sizeof whole, "%.*s/%s", n, path, name) < (int)sizeof whole &&
-            is_program(whole))
+        if (snprintf(candidate, sizeof candidate, "%.*s/%s", n, path, name) <
+                (int)sizeof candidate &&
+            is_program(candidate))
             return true;
         path += n;
     }

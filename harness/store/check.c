@@ -271,7 +271,7 @@ static void keep_first(void *ctx, const char *what)
         snprintf(first, 512, "%s", what);
 }
 
-enum kvr_status kvr_store_must_be_whole(const char *path)
+enum kvr_status kvr_store_check_intact(const char *path)
 {
     struct kvr_check_result r;
     char first[512] = "";

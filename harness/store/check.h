@@ -35,7 +35,7 @@ enum kvr_status kvr_store_check(const char *path, kvr_problem_fn *fn, void *ctx,
 
 /* Checks a database and returns KVR_EFORMAT if there is a problem. The message gives the first
  * problem and what to do. */
-enum kvr_status kvr_store_must_be_whole(const char *path);
+enum kvr_status kvr_store_check_intact(const char *path);
 
 /* Copies every intact cell, session and sweep to a new database at `to`, and calls `fn` for each
  * damaged cell, session or sweep. KVR_EINVAL: `to` exists. */

@@ -42,7 +42,7 @@ static enum kvr_status check_shard(const char *path, enum kvr_sql_form *form, bo
     if (st == KVR_OK)
         st = kvr_sql_check_version(db, path, form, NULL);
     sqlite3_close(db);
-    return st == KVR_OK ? kvr_store_must_be_whole(path) : st;
+    return st == KVR_OK ? kvr_store_check_intact(path) : st;
 }
 
 static enum kvr_status attach(struct kvr_store *s, const char *path)

@@ -151,18 +151,18 @@ static json_t *row_json(enum kvr_record_id id, const void *item)
 json_t *kvr_records_json(enum kvr_record_id id, const void *items, int n)
 {
     json_t *columns = json_array(), *rows = json_array(), *list = json_object();
-    bool whole = columns && rows && list;
+    bool ok = columns && rows && list;
 
-    for (const struct kvr_field *f = first_of(id); whole && f->record == id; f++)
-        whole = json_array_append_new(columns, json_string(f->column)) == 0;
-    for (int i = 0; whole && i < n; i++)
-        whole = json_array_append_new(
-                    rows, row_json(id, (const char *)items + (size_t)i * sizes[id])) == 0;
-    whole = whole && json_object_set(list, "columns", columns) == 0 &&
-            json_object_set(list, "rows", rows) == 0;
+    for (const struct kvr_field *f = first_of(id); ok && f->record == id; f++)
+        ok = json_array_append_new(columns, json_string(f->column)) == 0;
+    for (int i = 0; ok && i < n; i++)
+        ok = json_array_append_new(rows,
+                                   row_json(id, (const char *)items + (size_t)i * sizes[id])) == 0;
+    ok = ok && json_object_set(list, "columns", columns) == 0 &&
+         json_object_set(list, "rows", rows) == 0;
     json_decref(columns);
     json_decref(rows);
-    if (whole)
+    if (ok)
         return list;
     json_decref(list);
     return NULL;

@@ -421,7 +421,7 @@ START_TEST(plans_are_sealed)
     sqlite3_close(db);
     ck_assert_int_eq(kvr_store_check(bad, NULL, NULL, &r), KVR_OK);
     ck_assert(r.problems == 1 && r.lost_sweeps == 1 && r.lost_cells == 0);
-    ck_assert_int_eq(kvr_store_must_be_whole(bad), KVR_EFORMAT);
+    ck_assert_int_eq(kvr_store_check_intact(bad), KVR_EFORMAT);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "sweep sweep-1"));
     ck_assert_int_eq(kvr_store_open(&s, bad), KVR_OK);
     ck_assert_int_eq(kvr_store_enough(s, "sweep-1", "x", true), KVR_EFORMAT);

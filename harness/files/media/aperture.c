@@ -111,11 +111,11 @@ static void walk_boxes(struct walk *w, int64_t at, int64_t end, int depth)
         }
 }
 
-/* Computes the pixels that a clean aperture removes before and after it along one axis of `whole`
+/* Computes the pixels that a clean aperture removes before and after it along one axis of `extent`
  * pixels. `size` and `offset` are fractions in pixels: the aperture's extent, and the distance of
  * its centre from the picture's. Returns false if the result is not a whole number of pixels. */
-static bool sides(int whole, const int32_t size[2], const int32_t offset[2], int *before,
-                  int *after)
+static bool margins(int extent, const int32_t size[2], const int32_t offset[2], int *before,
+                    int *after)
 {
     int64_t num, den;
 
@@ -123,12 +123,12 @@ static bool sides(int whole, const int32_t size[2], const int32_t offset[2], int
         if (size[i] < 1 || size[i] > MAX_TERM || offset[i] < (i ? 1 : -MAX_TERM) ||
             offset[i] > MAX_TERM)
             return false;
-    num = 2 * (int64_t)offset[0] * size[1] + ((int64_t)whole * size[1] - size[0]) * offset[1];
+    num = 2 * (int64_t)offset[0] * size[1] + ((int64_t)extent * size[1] - size[0]) * offset[1];
     den = 2 * (int64_t)size[1] * offset[1];
     if (size[0] % size[1] || num % den)
         return false;
     *before = (int)(num / den);
-    *after = whole - size[0] / size[1] - *before;
+    *after = extent - size[0] / size[1] - *before;
     return *before >= 0 && *after >= 0;
 }
 
@@ -143,8 +143,8 @@ enum kvr_status kvr_aperture_read(struct kvr_crop *out, FILE *f, int nth, const 
         walk_boxes(&w, 0, (int64_t)ftello(f), 0);
     if (!w.found || !w.has_clap)
         return KVR_OK;
-    if (sides(w.width, c, c + 4, &out->left, &out->right) &&
-        sides(w.height, c + 2, c + 6, &out->top, &out->bottom))
+    if (margins(w.width, c, c + 4, &out->left, &out->right) &&
+        margins(w.height, c + 2, c + 6, &out->top, &out->bottom))
         return KVR_OK;
     *out = (struct kvr_crop){ .display_unit = KVR_CROP_UNIT_UNKNOWN };
     return kvr_fail(

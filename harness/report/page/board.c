@@ -114,7 +114,7 @@ static enum kvr_status open_source(struct board *b, struct source *s, const char
         KVR_TRY(kvr_submission_open(&s->package, path));
         db = s->package.db;
     }
-    KVR_TRY(kvr_store_must_be_whole(db));
+    KVR_TRY(kvr_store_check_intact(db));
     KVR_TRY(kvr_sha256_file(db, s->sha256));
     KVR_TRY(kvr_table_query_with(&s->runs, db, kvr_statement_board_runs,
                                  KVR_WITH("metric", b->metric->name), NULL));

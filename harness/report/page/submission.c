@@ -344,7 +344,7 @@ static enum kvr_status copy_sweep(const char *db, const char *to, const char *id
         kvr_store_close(&s);
         KVR_TRY(st);
     }
-    return kvr_store_must_be_whole(to);
+    return kvr_store_check_intact(to);
 }
 
 static enum kvr_status count(const char *db, struct kvr_submission_result *out)
@@ -367,7 +367,7 @@ enum kvr_status kvr_submission_write(const char *db, const char *sweep, const ch
     struct kvr_submission work = { 0 };
     char *id = NULL, *first = NULL;
     int n_sweeps;
-    enum kvr_status st = p ? kvr_store_must_be_whole(db) : no_memory();
+    enum kvr_status st = p ? kvr_store_check_intact(db) : no_memory();
 
     *out = (struct kvr_submission_result){ 0 };
     if (st == KVR_OK)
@@ -546,7 +546,7 @@ static enum kvr_status check_member(FILE *f, const char *path, const json_t *lis
 static enum kvr_status compare_checksums(const char *path, const json_t *doc, const char *db)
 {
     json_t *is = NULL;
-    enum kvr_status st = kvr_store_must_be_whole(db);
+    enum kvr_status st = kvr_store_check_intact(db);
 
     if (st == KVR_OK)
         st = checksums_json(db, &is);
