@@ -152,7 +152,7 @@ static enum kvr_status record_text(const struct kvr_trace_opts *o, struct kvr_de
     return st;
 }
 
-static enum kvr_status look_at_options(const struct kvr_trace_opts *o, const struct kvr_model *m)
+static enum kvr_status check_options(const struct kvr_trace_opts *o, const struct kvr_model *m)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
 
@@ -188,7 +188,7 @@ static enum kvr_status record_with(const struct kvr_trace_opts *o, const char *o
     enum kvr_status st;
     int grid_w;
 
-    KVR_TRY(look_at_options(o, m));
+    KVR_TRY(check_options(o, m));
     grid_w = kvr_record_describe(m, o->chunk, &info);
     if (!c->is_lm)
         info.window_frames = o->window >= 0 ? o->window : c->window_frames;

@@ -73,7 +73,7 @@ static enum kvr_status read_place(struct kvr_yaml *doc, const char *id, const ch
     return resolve(doc, file, path);
 }
 
-static enum kvr_status look_at(struct kvr_prompt_truth *t)
+static enum kvr_status read_truth_info(struct kvr_prompt_truth *t)
 {
     struct kvr_truth frames;
     enum kvr_status st = kvr_truth_open(&frames, t->path, t->tensor);
@@ -118,7 +118,7 @@ static enum kvr_status read_truth(struct kvr_yaml *doc, const struct kvr_yaml_no
     t->given = (int)frames;
     KVR_TRY(read_place(doc, p->id, "truth", t->at, &t->path, &t->tensor));
     p->truth = t;
-    return look_at(t);
+    return read_truth_info(t);
 }
 
 /* --- image ------------------------------------------------------------------------------ */

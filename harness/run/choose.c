@@ -204,20 +204,20 @@ static enum kvr_status take_alike(struct kvr_job *j, struct kvr_store *store,
     return kvr_store_known(store, c->key, known);
 }
 
-static enum kvr_status look_for_it(struct kvr_job *j, struct kvr_store *store,
-                                   const struct kvr_run_options *opts, const char *build,
-                                   const char *out_dir, struct kvr_known *known)
+static enum kvr_status find_known_cell(struct kvr_job *j, struct kvr_store *store,
+                                       const struct kvr_run_options *opts, const char *build,
+                                       const char *out_dir, struct kvr_known *known)
 {
     struct kvr_alike alike;
-    struct kvr_known its;
+    struct kvr_known known_alike;
     enum kvr_status st;
 
     KVR_TRY(kvr_store_known(store, j->cell->key, known));
     if (known->found || opts->force || !j->cell->possible)
         return KVR_OK;
     KVR_TRY(kvr_store_alike(store, j->cell->rollout, j->cell->spec, &alike));
-    st = alike.key[0] ? kvr_store_known(store, alike.key, &its) : KVR_OK;
-    if (st == KVR_OK && alike.key[0] && !(opts->stale && strcmp(its.build, build) != 0))
+    st = alike.key[0] ? kvr_store_known(store, alike.key, &known_alike) : KVR_OK;
+    if (st == KVR_OK && alike.key[0] && !(opts->stale && strcmp(known_alike.build, build) != 0))
         st = take_alike(j, store, &alike, out_dir, known);
     kvr_alike_free(&alike);
     return st;
@@ -229,11 +229,11 @@ static enum kvr_status look_up(struct kvr_job *j, struct kvr_store *store,
                                const struct kvr_run_options *opts, const char *build,
                                const char *out_dir, struct kvr_known *known)
 {
-    KVR_TRY(look_for_it(j, store, opts, build, out_dir, known));
+    KVR_TRY(find_known_cell(j, store, opts, build, out_dir, known));
     if (known->found || !j->cell->former)
         return KVR_OK;
     kvr_cell_swap_former(j->cell);
-    KVR_TRY(look_for_it(j, store, opts, build, out_dir, known));
+    KVR_TRY(find_known_cell(j, store, opts, build, out_dir, known));
     if (!known->found)
         kvr_cell_swap_former(j->cell);
     return KVR_OK;

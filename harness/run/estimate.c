@@ -72,7 +72,7 @@ struct part {
     struct kvr_resources need; /* without the memory of the KV cache */
 };
 
-static enum kvr_status look_at_part(struct part *p, const struct kvr_cell *cell)
+static enum kvr_status compute_resources(struct part *p, const struct kvr_cell *cell)
 {
     const struct kvr_prediction frames = { .latent_frames = cell->set.frames };
     enum kvr_decoder_kind decoder;
@@ -237,7 +237,7 @@ static enum kvr_status add_all(const struct kvr_sweep *sweep, const struct kvr_j
             *threads = cell->set.threads;
         out->flop += cell->cost;
         if (!cell->model->trace) { /* replaying a trace computes only attention */
-            KVR_TRY(look_at_part(&part, cell));
+            KVR_TRY(compute_resources(&part, cell));
             add_phases(cell, &part.need, seen, out);
         }
         if (is_new(seen, cost_hash(cell)))

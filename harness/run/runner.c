@@ -35,7 +35,7 @@ static bool asked_to_stop(void)
            (sigismember(&set, SIGINT) || sigismember(&set, SIGTERM) || sigismember(&set, SIGUSR1));
 }
 
-static enum kvr_status go_on(void)
+static enum kvr_status check_stop_request(void)
 {
     return asked_to_stop()
                ? kvr_fail(KVR_EINTERRUPTED, "run: interrupted before the first cell was started")
@@ -119,7 +119,7 @@ static enum kvr_status plan_cells(struct runner *r)
     KVR_TRY(lists_are_there(r));
     r->config.stopped = asked_to_stop;
     KVR_TRY(kvr_runner_set_paths(r));
-    KVR_TRY(kvr_runner_look_at_device(r));
+    KVR_TRY(kvr_runner_identify_device(r));
     KVR_TRY(kvr_runner_make_sweep(r));
     KVR_TRY(kvr_runner_identify_plan(r));
     if (o->costs)
@@ -140,7 +140,7 @@ static enum kvr_status choose_jobs(struct runner *r)
     KVR_TRY(
         kvr_choose(&r->jobs, r->store, &r->sweep, o, r->build, r->summary->out_dir, r->summary));
     KVR_TRY(kvr_order(&r->order, &r->sweep, (uint64_t)r->config.set.order_seed));
-    KVR_TRY(go_on());
+    KVR_TRY(check_stop_request());
     if (o->budget_s > 0)
         KVR_TRY(kvr_most_telling_first(r->order, &r->sweep, r->jobs));
     if (r->driver[0])
@@ -199,7 +199,7 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(plan_cells(r));
     if (r->summary->until_decided)
         return KVR_OK;
-    KVR_TRY(go_on());
+    KVR_TRY(check_stop_request());
     KVR_TRY(choose_jobs(r));
     KVR_TRY(show_plan(r));
     if (r->opts->dry_run || r->summary->cells == 0)

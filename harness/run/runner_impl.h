@@ -157,7 +157,7 @@ enum kvr_status kvr_runner_can_make_videos(const struct runner *r);
 
 /* Determines the device's name, which is part of every cell's key and is stored with the session. A
  * dry run may name a device that this machine does not have. */
-enum kvr_status kvr_runner_look_at_device(struct runner *r);
+enum kvr_status kvr_runner_identify_device(struct runner *r);
 
 enum kvr_status kvr_runner_make_sweep(struct runner *r);
 

@@ -81,7 +81,7 @@ static int wait_ms(const struct runner *r)
     return least > 0 ? (int)(least / 1000000) + 1 : 0;
 }
 
-static void look_for_disturbance(struct runner *r)
+static void sample_disturbances(struct runner *r)
 {
     for (int i = 0; i < r->n_workers; i++)
         if (r->workers[i].job)
@@ -108,7 +108,7 @@ static enum kvr_status wait_for_something(struct runner *r)
     for (int i = 0; i < r->n_workers; i++)
         if (r->workers[i].job)
             kvr_child_read(&r->workers[i].child);
-    look_for_disturbance(r);
+    sample_disturbances(r);
     read_signals(r);
     check_deadlines(r);
     kvr_progress_tick(&r->progress);

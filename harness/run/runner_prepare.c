@@ -51,7 +51,7 @@ static enum kvr_status check_name(const char *what, const char *path)
                           what, path);
 }
 
-enum kvr_status kvr_runner_look_at_device(struct runner *r)
+enum kvr_status kvr_runner_identify_device(struct runner *r)
 {
     struct kvr_device_words d;
     enum kvr_status st;
@@ -76,9 +76,9 @@ enum kvr_status kvr_runner_look_at_device(struct runner *r)
 
 /* Fills *out with the hashes and properties of a model that the plan uses. `text` receives the hash
  * of the text encoder; it stays empty if the model has none or no cell needs it. */
-static enum kvr_status look_at_model(struct runner *r, struct kvr_model *m, const char *name,
-                                     const char *dir, char text[KVR_SHA256_HEX],
-                                     struct kvr_model_facts *out)
+static enum kvr_status identify_model(struct runner *r, struct kvr_model *m, const char *name,
+                                      const char *dir, char text[KVR_SHA256_HEX],
+                                      struct kvr_model_facts *out)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
     /* a missing model is planned as if it had a text encoder and a decoder */
@@ -129,8 +129,8 @@ enum kvr_status kvr_runner_make_sweep(struct runner *r)
             st = kvr_yaml_fail(*r->config.values[cut].at, "%s", kvr_error());
         if (st != KVR_OK)
             break;
-        st = look_at_model(r, models[i], r->config.model[i].name, r->config.model[i].dir, texts[i],
-                           &facts[i]);
+        st = identify_model(r, models[i], r->config.model[i].name, r->config.model[i].dir, texts[i],
+                            &facts[i]);
         if (st != KVR_OK)
             break;
         snprintf(r->stamps[i], sizeof r->stamps[i], "%s", kvr_model_stamp(models[i]));

@@ -202,7 +202,7 @@ static enum kvr_status judge(struct decide *d)
 }
 
 /* Reads from the database how many prompts per suite an earlier call measured for each method. */
-static enum kvr_status look_back(struct decide *d)
+static enum kvr_status read_measured(struct decide *d)
 {
     struct kvr_table *t;
 
@@ -306,7 +306,7 @@ static enum kvr_status run_looks(struct decide *d)
     KVR_TRY(read_config(d));
     KVR_TRY(find_methods(d));
     KVR_TRY(write_ledger(d));
-    KVR_TRY(look_back(d));
+    KVR_TRY(read_measured(d));
     d->sum->run.ok = d->sum->run.failed = 0;
     while (!d->sum->stopped && !d->done) {
         KVR_TRY(judge(d));

@@ -67,8 +67,8 @@ struct settle {
 
 /* Reads the path and the name of a suite, and counts its prompts before the first held-out
  * prompt. */
-static enum kvr_status look_at(const struct kvr_yaml_node *suite, const char *ledger,
-                               char path[PATH_MAX], char *name, size_t size, int *n)
+static enum kvr_status read_suite_info(const struct kvr_yaml_node *suite, const char *ledger,
+                                       char path[PATH_MAX], char *name, size_t size, int *n)
 {
     const char *text;
     struct kvr_suite s;
@@ -133,8 +133,8 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, 
     for (int i = 0; i < kvr_yaml_count(suites); i++) {
         int here = 0;
 
-        KVR_TRY(look_at(kvr_yaml_at(suites, i), ledger, p->file[i], p->suite[i], sizeof p->suite[i],
-                        &here));
+        KVR_TRY(read_suite_info(kvr_yaml_at(suites, i), ledger, p->file[i], p->suite[i],
+                                sizeof p->suite[i], &here));
         p->n_suites++;
         p->most = here < p->most ? here : p->most;
     }

@@ -107,7 +107,8 @@ static enum kvr_status put_passes(struct kvr_store *s, const struct kvr_row *r)
 }
 
 /* Reads *ok, whether the cell has been measured, and *attempt, the number of its next attempt. */
-static enum kvr_status look_back(struct kvr_store *s, const char *key, bool *ok, int64_t *attempt)
+static enum kvr_status read_attempts(struct kvr_store *s, const char *key, bool *ok,
+                                     int64_t *attempt)
 {
     static const char sql[] =
         "SELECT coalesce(max(outcome = 'OK'), 0), 1 + max(coalesce(max(attempt), 0), coalesce("
@@ -164,17 +165,17 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
     /* The old checksum is verified before the change, so that a damaged cell does not get a valid
      * one. */
     const enum kvr_status checked = kvr_checksum_check(s, KVR_CHECKSUM_CELL, r->key);
-    const bool whole = checked == KVR_OK;
+    const bool intact = checked == KVR_OK;
     int64_t attempt = 1;
     bool ok = false;
 
     if (checked == KVR_ENOMEM) /* not checked: the cell may be damaged */
         return checked;
     KVR_TRY(kvr_store_stopped(s, r->key));
-    KVR_TRY(look_back(s, r->key, &ok, &attempt));
+    KVR_TRY(read_attempts(s, r->key, &ok, &attempt));
     KVR_TRY(put_attempt(s, r, attempt));
     if (ok && r->outcome != KVR_OUT_OK)
-        return whole ? kvr_checksum_write(s, KVR_CHECKSUM_CELL, r->key) : KVR_OK;
+        return intact ? kvr_checksum_write(s, KVR_CHECKSUM_CELL, r->key) : KVR_OK;
     KVR_TRY(drop_earlier(s, r->key));
     KVR_TRY(put_cell(s, r, attempt));
     KVR_TRY(put_metrics(s, r));

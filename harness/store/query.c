@@ -48,7 +48,7 @@ static char *frozen_uri(const char *path)
 }
 
 /* Whether the database has a write-ahead log (WAL) that is not empty. */
-static enum kvr_status look_for_wal(const char *path, bool *there)
+static enum kvr_status find_wal(const char *path, bool *there)
 {
     char *name = sqlite3_mprintf("%s-wal", path);
     struct stat sb;
@@ -70,7 +70,7 @@ static enum kvr_status open_frozen(sqlite3 **db, const char *path)
 
     sqlite3_close(*db);
     *db = NULL;
-    KVR_TRY(look_for_wal(path, &has_wal));
+    KVR_TRY(find_wal(path, &has_wal));
     if (has_wal)
         return kvr_fail(KVR_EIO,
                         "store: %s: the folder is read-only, and %s-wal has rows that are not in "
@@ -85,7 +85,7 @@ static enum kvr_status open_frozen(sqlite3 **db, const char *path)
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(*db, path, "opening");
 }
 
-static enum kvr_status look_in(sqlite3 *db, const char *path)
+static enum kvr_status check_readable(sqlite3 *db, const char *path)
 {
     enum kvr_sql_form form = KVR_FORM_EMPTY;
 
@@ -121,7 +121,7 @@ enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *froz
             *frozen = st == KVR_OK;
     }
     if (st == KVR_OK)
-        st = look_in(*db, path);
+        st = check_readable(*db, path);
     if (st == KVR_OK) /* a page cache of 131072 KiB reads faster than the default */
         sqlite3_exec(*db, "PRAGMA cache_size = -131072", NULL, NULL, NULL);
     if (st != KVR_OK) {

@@ -288,7 +288,7 @@ static void work_free(struct work *w)
     free(w->hash);
 }
 
-static enum kvr_status look_at_heads(struct kvr_probe *p, struct kvr_probe_head *x, struct work *w)
+static enum kvr_status probe_heads(struct kvr_probe *p, struct kvr_probe_head *x, struct work *w)
 {
     const int n = choose_queries(p, x->view, w->list);
 
@@ -321,7 +321,7 @@ static enum kvr_status probe_call(struct kvr_probe *p, const struct kvr_cache_vi
         w.by_age = calloc(n * (size_t)p->n_chunks * KVR_PROBE_BY_AGE, sizeof *w.by_age);
         w.hash = calloc((size_t)x.n_past, sizeof *w.hash);
         st = w.list && w.query && w.by_age && w.hash
-                 ? look_at_heads(p, &x, &w)
+                 ? probe_heads(p, &x, &w)
                  : kvr_fail(KVR_ENOMEM, "probe: out of memory while allocating %zu queries", n);
         work_free(&w);
     } else {

@@ -136,7 +136,7 @@ static void add_agreement(struct look *k, int index, int64_t n_tok)
 }
 
 /* Adds a chunk to all sums. `clean` is the index of the chunk's cache-update pass. */
-static enum kvr_status look_at_chunk(struct look *k, int clean)
+static enum kvr_status add_chunk(struct look *k, int clean)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
     const struct kvr_trace_pass *p = &k->info->pass[clean];
@@ -196,13 +196,13 @@ static void finish(const struct look *k, struct kvr_synth *out)
             i == out->n_passes - 1 ? 1 : correlation(k->shared[i], k->own[i], k->theirs[i]);
 }
 
-static enum kvr_status look_at_all(struct look *k, kvr_trace_progress_fn *progress, void *ctx)
+static enum kvr_status add_all_chunks(struct look *k, kvr_trace_progress_fn *progress, void *ctx)
 {
     int seen = 0;
 
     for (int p = 0; p < k->info->n_passes; p++) {
         if (k->info->pass[p].clean && k->info->pass[p].queries) {
-            KVR_TRY(look_at_chunk(k, p));
+            KVR_TRY(add_chunk(k, p));
             seen++;
         }
         if (progress && progress(ctx, p + 1, k->info->n_passes))
@@ -259,7 +259,7 @@ enum kvr_status kvr_synth_measure(struct kvr_synth *out, const struct kvr_trace 
     enum kvr_status st = open_look(&k, out);
 
     if (st == KVR_OK)
-        st = look_at_all(&k, progress, ctx);
+        st = add_all_chunks(&k, progress, ctx);
     if (st == KVR_OK)
         finish(&k, out);
     free(k.sum);

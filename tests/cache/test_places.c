@@ -23,7 +23,7 @@ struct seen {
     double error, size;
 };
 
-static void look_at(struct seen *all, const struct kvr_segment *s, int layer)
+static void record_segment(struct seen *all, const struct kvr_segment *s, int layer)
 {
     const int heads = s->k.shape.n_heads;
     float *back = malloc((size_t)(s->n_tok * heads) * D * sizeof *back);
@@ -57,7 +57,7 @@ static enum kvr_status look(void *ctx, const struct kvr_cache_view *view)
 {
     for (int i = 0; i < view->past->n; i++)
         if (view->past->seg[i].kind == KVR_SEG_CODED)
-            look_at(ctx, &view->past->seg[i], view->layer);
+            record_segment(ctx, &view->past->seg[i], view->layer);
     return KVR_OK;
 }
 

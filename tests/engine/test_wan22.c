@@ -697,7 +697,7 @@ struct first {
     float seen[2]; /* largest |x0 - frame| in x0's frame 0 and frame 1 */
 };
 
-static enum kvr_status look_at_first(void *ctx, int chunk, int step, const float *x0, int n_frames)
+static enum kvr_status compare_first(void *ctx, int chunk, int step, const float *x0, int n_frames)
 {
     struct first *f = ctx;
 
@@ -713,7 +713,7 @@ static enum kvr_status look_at_first(void *ctx, int chunk, int step, const float
 START_TEST(a_first_frame_is_kept)
 {
     struct first f = { 0 };
-    struct kvr_sample_hooks hooks = { .ctx = &f, .step = look_at_first };
+    struct kvr_sample_hooks hooks = { .ctx = &f, .step = compare_first };
     float plain[2 * CHUNK];
     struct kit k;
 

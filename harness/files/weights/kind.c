@@ -105,8 +105,8 @@ static enum kvr_status add_missing(struct kvr_kind_report *r, const struct kvr_w
 
 /* Checks that the file has the required tensor `row` (NEED in kinds.def). If the name contains %d,
  * checks the tensor of every layer. Adds the names that the file lacks to r->missing. */
-static enum kvr_status look_for(struct kvr_kind_report *r, const struct kvr_weights *w,
-                                const char *row)
+static enum kvr_status check_required(struct kvr_kind_report *r, const struct kvr_weights *w,
+                                      const char *row)
 {
     const char *at = strstr(row, "%d");
     char name[NAME_ROOM];
@@ -147,7 +147,7 @@ enum kvr_status kvr_kind_detect(struct kvr_kind_report *r, const struct kvr_weig
             n_layers > 0 && n_layers <= MAX_LAYERS ? n_layers : count_layers(w, layers[kind]);
     for (size_t i = 0; st == KVR_OK && i < sizeof needs / sizeof *needs; i++)
         if (needs[i].kind == kind)
-            st = look_for(r, w, needs[i].tensor);
+            st = check_required(r, w, needs[i].tensor);
     if (st != KVR_OK)
         kvr_kind_free(r);
     return st;

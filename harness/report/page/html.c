@@ -94,7 +94,7 @@ static enum kvr_status out_option_of(const char *argv_json, char **out)
 
 /* Looks for the file s->path in the output folder of each sweep. This folder is --out of the
  * sweep's command, or otherwise `out:` of its config. */
-static enum kvr_status look_in_sessions_out(struct search *s, const char *db_path)
+static enum kvr_status search_session_folders(struct search *s, const char *db_path)
 {
     struct kvr_table *t = NULL;
     const enum kvr_status st = kvr_table_query(&t, db_path, kvr_statement_page_outs, NULL);
@@ -144,7 +144,7 @@ enum kvr_status kvr_html_media(char **out, const char *db_path, const char *out_
     } else {
         char *dir = kvr_path_dir(db_path);
 
-        s.st = dir ? look_in_sessions_out(&s, db_path) : no_memory();
+        s.st = dir ? search_session_folders(&s, db_path) : no_memory();
         for (size_t i = 0; i < sizeof near / sizeof near[0]; i++)
             try_folder(&s, dir && *near[i] ? kvr_path_join(dir, near[i]) : strdup(dir ? dir : ""));
         free(dir);
@@ -296,16 +296,16 @@ static enum kvr_status put_beside(struct videos *v, const char *key, const char 
     return st;
 }
 
-/* Checks by size and hash that the file at `from` is the file that was measured, and sets *whole.
+/* Checks by size and hash that the file at `from` is the file that was measured, and sets *intact.
  * If it is not, `why` [n] describes the difference. */
-static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha256, bool *whole,
-                               char *why, size_t n)
+static enum kvr_status check_video_file(const char *from, int64_t bytes, const char *sha256,
+                                        bool *intact, char *why, size_t n)
 {
     enum kvr_status st = KVR_OK;
     char hex[KVR_SHA256_HEX];
     struct stat info;
 
-    *whole = false;
+    *intact = false;
     if (stat(from, &info) != 0)
         snprintf(why, n, "the video file cannot be opened: %s", strerror(errno));
     else if (!S_ISREG(info.st_mode))
@@ -322,7 +322,7 @@ static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha2
                  "not shown: the file's sha256 is %.12s..., but was %.12s... when it was measured",
                  hex, sha256);
     else
-        *whole = true;
+        *intact = true;
     return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
@@ -350,8 +350,8 @@ static enum kvr_status put_video(struct videos *v, int row)
     from = kvr_path_join(v->media, path);
     if (!from)
         return no_memory();
-    st = look_at(from, kvr_table_at(v->rows, row, BYTES)->i, kvr_table_text(v->rows, row, SHA256),
-                 &there, why, sizeof why);
+    st = check_video_file(from, kvr_table_at(v->rows, row, BYTES)->i,
+                          kvr_table_text(v->rows, row, SHA256), &there, why, sizeof why);
     if (st == KVR_OK && !there)
         leave_out(v, &v->result->n_other, key, why);
     else if (st == KVR_OK)

@@ -248,8 +248,7 @@ static bool columns(const struct kvr_grid_block *b, const struct kvr_grid_stray 
  * `least`. The other values update *most, the maximum of their bits as signed integers, and
  * *most_bits, the maximum as unsigned integers. The AVX2 version counts masked values as 0, which
  * is harmless: look() rejects tokens without values of both signs. */
-ALWAYS uint64_t
-    look_at_word(const kvr_bf16 *x, vi least, struct sums sum[2], vi *most, vi *most_bits)
+ALWAYS uint64_t scan_word(const kvr_bf16 *x, vi least, struct sums sum[2], vi *most, vi *most_bits)
 {
     enum { PARTS = 64 / SPAN };
     uint64_t over = 0;
@@ -291,7 +290,7 @@ static bool look(const kvr_bf16 *x, int64_t n, uint16_t least, struct kvr_grid_s
         struct sums sum[2] = { no_sums(), no_sums() };
 
         for (; e < end; e += 64)
-            over[e / 64] = look_at_word(x + e, least_w, sum, &most, &most_bits);
+            over[e / 64] = scan_word(x + e, least_w, sum, &most, &most_bits);
         keep_sums(seen, v_add(v_add(sum[0].even, sum[0].odd), v_add(sum[1].even, sum[1].odd)),
                   v_add(v_add(sum[0].square_even, sum[0].square_odd),
                         v_add(sum[1].square_even, sum[1].square_odd)));

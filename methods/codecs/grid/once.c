@@ -148,7 +148,7 @@ static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, c
 
 /* Lists the hits of a part, and adds its values and their squares to the sums in p->seen. If
  * `ranges`, also computes the range of every token, which is needed for groups of a whole token. */
-static void look_at_part(const struct once *o, struct part *p, bool ranges)
+static void scan_part(const struct once *o, struct part *p, bool ranges)
 {
     const int64_t channels = o->b.channels, size = size_of(o, p);
     float *scratch = scratch_of(o, p);
@@ -177,11 +177,11 @@ static void first_pass(struct once *o, bool along)
 #pragma omp parallel for schedule(static) num_threads(o->n_parts)
     for (int i = 0; i < o->n_parts; i++) {
         if (along)
-            look_at_part(o, &o->part[i], true);
+            scan_part(o, &o->part[i], true);
         else
             code_part(o, &o->part[i]);
     }
-    look_at_part(o, last, false);
+    scan_part(o, last, false);
 }
 
 /* Computes the bound, the magnitude above which a value is an outlier. Returns false if the bound

@@ -220,8 +220,8 @@ static void fetch_next(const struct kvr_values *x, int64_t e, int64_t end)
 /* Computes the moments of a piece and lists the piece's candidates for outliers, in one pass. A
  * candidate's magnitude exceeds half of the bound that follows from the piece's first SPAN
  * elements. */
-static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_values *x, struct run r,
-                          float *scratch, struct kvr_moments *part, struct found *f)
+static void scan_piece(const struct kvr_stage_job *job, const struct kvr_values *x, struct run r,
+                       float *scratch, struct kvr_moments *part, struct found *f)
 {
     const struct outliers_opts *o = job->opts;
     const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
@@ -365,7 +365,7 @@ static float find_exactly(const struct kvr_stage_job *job, const struct kvr_valu
 
 #pragma omp parallel for schedule(static) if (n >= KVR_MIN_PARALLEL_ELEMENTS)
     for (int i = 0; i < PIECES; i++)
-        look_at_piece(job, x, piece_of(n, i), scratch, &part[i], &found[i]);
+        scan_piece(job, x, piece_of(n, i), scratch, &part[i], &found[i]);
     return bound_of(job, part);
 }
 
