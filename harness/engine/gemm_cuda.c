@@ -56,6 +56,11 @@ struct linear {
     struct kvr_buf narrow_bias; /* the bias as BF16, for cuBLASLt plans with BF16 results */
 };
 
+static const struct linear *linear_of(const struct kvr_linear *l)
+{
+    return (const struct linear *)l;
+}
+
 static struct gemm *gemm_of(const struct kvr_linear *l)
 {
     return (struct gemm *)l->g;
@@ -327,7 +332,7 @@ static enum kvr_status run_trial_fused(const struct trial *t)
 
 static enum kvr_status run_trial(const struct trial *t)
 {
-    const struct linear *mine = (const struct linear *)t->l;
+    const struct linear *cu = linear_of(t->l);
     const int k = kvr_linear_padded(t->l->k), n = t->l->n;
     struct gemm *g = t->g;
     struct kvr_stream *s = kvr_dev_stream(g->base.dev);
@@ -335,15 +340,15 @@ static enum kvr_status run_trial(const struct trial *t)
     if (t->fused)
         return run_trial_fused(t);
     if (t->lt)
-        return kvr_blaslt_run(g->lt, t->lt, g->rounded.p, mine->w.p,
-                              t->end == IN_FLOATS ? mine->bias.p : mine->narrow_bias.p, t->y,
+        return kvr_blaslt_run(g->lt, t->lt, g->rounded.p, cu->w.p,
+                              t->end == IN_FLOATS ? cu->bias.p : cu->narrow_bias.p, t->y,
                               g->workspace.p);
     if (t->end == IN_FLOATS)
-        kvr_linear_bf16_cuda(s, t->m, n, k, g->rounded.p, mine->w.p, mine->bias.p, t->y);
+        kvr_linear_bf16_cuda(s, t->m, n, k, g->rounded.p, cu->w.p, cu->bias.p, t->y);
     else if (t->end == KVR_LINEAR_GELU)
-        kvr_linear_gelu_cuda(s, t->m, n, k, g->rounded.p, mine->w.p, mine->bias.p, t->y);
+        kvr_linear_gelu_cuda(s, t->m, n, k, g->rounded.p, cu->w.p, cu->bias.p, t->y);
     else
-        kvr_linear_rounded_cuda(s, t->m, n, k, g->rounded.p, mine->w.p, mine->bias.p, t->y);
+        kvr_linear_rounded_cuda(s, t->m, n, k, g->rounded.p, cu->w.p, cu->bias.p, t->y);
     return KVR_OK;
 }
 
@@ -382,12 +387,12 @@ static enum kvr_status time_of(const struct trial *t, trial_fn *run, double *us)
  * faster than a GEMM on real data. */
 static void fill_input(const struct trial *t)
 {
-    const struct linear *mine = (const struct linear *)t->l;
+    const struct linear *cu = linear_of(t->l);
     const size_t row = (size_t)kvr_linear_padded(t->l->k) * sizeof(kvr_bf16);
     const int64_t n = t->l->n;
 
     for (int64_t i = 0; i < t->m; i += n)
-        kvr_dev_copy(t->g->base.dev, (char *)t->g->rounded.p + (size_t)i * row, mine->w.p,
+        kvr_dev_copy(t->g->base.dev, (char *)t->g->rounded.p + (size_t)i * row, cu->w.p,
                      (size_t)(t->m - i < n ? t->m - i : n) * row);
 }
 
@@ -579,16 +584,16 @@ static enum kvr_status run_one(struct gemm *g, int64_t m, const void *x, const s
                                float *y)
 {
     struct kvr_stream *s = kvr_dev_stream(g->base.dev);
-    const struct linear *mine = (const struct linear *)l;
+    const struct linear *cu = linear_of(l);
     const struct shape *shape = find(g, l, m, IN_FLOATS);
     const int k = columns(&g->base, l->k);
 
     if (shape->lt)
-        return kvr_blaslt_run(g->lt, shape->lt, x, mine->w.p, mine->bias.p, y, g->workspace.p);
+        return kvr_blaslt_run(g->lt, shape->lt, x, cu->w.p, cu->bias.p, y, g->workspace.p);
     if (g->base.compute == KVR_BF16)
-        kvr_linear_bf16_cuda(s, m, l->n, k, x, mine->w.p, mine->bias.p, y);
+        kvr_linear_bf16_cuda(s, m, l->n, k, x, cu->w.p, cu->bias.p, y);
     else
-        kvr_linear_f32_cuda(s, m, l->n, k, x, mine->w.p, mine->bias.p, y);
+        kvr_linear_f32_cuda(s, m, l->n, k, x, cu->w.p, cu->bias.p, y);
     return KVR_OK;
 }
 
@@ -672,13 +677,12 @@ static enum kvr_status run_library(struct gemm *g, int64_t m, const kvr_bf16 *x,
                                    const struct kvr_linear *l, int end, kvr_bf16 *y)
 {
     struct kvr_stream *s = kvr_dev_stream(g->base.dev);
-    const struct linear *mine = (const struct linear *)l;
+    const struct linear *cu = linear_of(l);
     const struct shape *shape = find(g, l, m, end);
     const struct kvr_rows rows = { m, l->n, 1 };
 
     if (shape->lt)
-        return kvr_blaslt_run(g->lt, shape->lt, x, mine->w.p, mine->narrow_bias.p, y,
-                              g->workspace.p);
+        return kvr_blaslt_run(g->lt, shape->lt, x, cu->w.p, cu->narrow_bias.p, y, g->workspace.p);
     KVR_TRY(run_one(g, m, x, l, g->floats.p));
     if (end == KVR_LINEAR_GELU)
         kvr_gelu_bf16_cuda(s, &rows, g->floats.p, y, kvr_linear_padded(l->n));
@@ -700,14 +704,14 @@ static enum kvr_status run_narrow(struct kvr_gemm *base, int64_t m, struct kvr_l
         KVR_TRY(prepare_end(l[i], m, end));
     x = input_rows(g, m, in, l[0]->k);
     for (int i = 0; i < n_layers; i++) {
-        const struct linear *mine = (const struct linear *)l[i];
+        const struct linear *cu = linear_of(l[i]);
 
         if (by_library(g, l[i], m, end))
             KVR_TRY(run_library(g, m, x, l[i], end, y[i]));
         else if (end == KVR_LINEAR_GELU)
-            kvr_linear_gelu_cuda(s, m, l[i]->n, k, x, mine->w.p, mine->bias.p, y[i]);
+            kvr_linear_gelu_cuda(s, m, l[i]->n, k, x, cu->w.p, cu->bias.p, y[i]);
         else
-            kvr_linear_rounded_cuda(s, m, l[i]->n, k, x, mine->w.p, mine->bias.p, y[i]);
+            kvr_linear_rounded_cuda(s, m, l[i]->n, k, x, cu->w.p, cu->bias.p, y[i]);
     }
     return KVR_OK;
 }
@@ -717,7 +721,7 @@ static enum kvr_status run_added(struct kvr_gemm *base, int64_t m, struct kvr_li
                                  kvr_bf16 *sum, kvr_bf16 *y, bool *left)
 {
     struct gemm *g = (struct gemm *)base;
-    const struct linear *mine = (const struct linear *)l;
+    const struct linear *cu = linear_of(l);
     const kvr_bf16 *x;
 
     KVR_TRY(prepare_end(l, m, KVR_LINEAR_ADDED));
@@ -725,8 +729,8 @@ static enum kvr_status run_added(struct kvr_gemm *base, int64_t m, struct kvr_li
     *left = by_library(g, l, m, KVR_LINEAR_ROUNDED);
     if (*left)
         return run_library(g, m, x, l, KVR_LINEAR_ROUNDED, y);
-    kvr_linear_added_cuda(kvr_dev_stream(base->dev), m, l->n, kvr_linear_padded(l->k), x, mine->w.p,
-                          mine->bias.p, gate, sum);
+    kvr_linear_added_cuda(kvr_dev_stream(base->dev), m, l->n, kvr_linear_padded(l->k), x, cu->w.p,
+                          cu->bias.p, gate, sum);
     return KVR_OK;
 }
 
@@ -762,14 +766,14 @@ static enum kvr_status run_fused(struct kvr_gemm *base, int64_t m,
         return KVR_OK;
     for (int i = 0; i < n_layers; i++) {
         const struct shape *s = find(g, l[i], m, FUSED_ENDS + (int)how->end);
-        const struct linear *mine = (const struct linear *)l[i];
+        const struct linear *cu = linear_of(l[i]);
         float *const squares = i ? NULL : how->squares;
 
         if (s && s->apart)
             return KVR_OK;
         p.layer[i] = (struct kvr_product_layer){
-            .w = mine->w.p,
-            .bias = mine->bias.p,
+            .w = cu->w.p,
+            .bias = cu->bias.p,
             .y = y[i],
             .n = l[i]->n,
             .columns = how->end == KVR_LINEAR_GELU ? kvr_linear_padded(l[i]->n) : l[i]->n,

@@ -199,15 +199,15 @@ static float *state_floats(const struct kvr_buf *b, int64_t n)
 
 struct work {
     const struct keep_opts *o;
-    const struct kvr_score *by;
+    const struct kvr_score *scorer;
     const struct kvr_policy_ctx *ctx;
     int sets;
     uint8_t *keep;
     int64_t n;      /* number of tokens that at least one head stores, including the new chunk */
     int32_t *token; /* [n] */
-    float *memory;  /* [n][sets][by->memory] score accumulators of the tokens */
-    int32_t *mine;  /* [n] indices of the tokens that the current head stores */
-    float *its;     /* [n][by->memory] */
+    float *memory;  /* [n][sets][scorer->memory] score accumulators of the tokens */
+    int32_t *head_tokens; /* [n] indices of the tokens that the current head stores */
+    float *head_memory;   /* [n][scorer->memory], their score accumulators */
     float *score, *scratch;
     struct kvr_ranked *rank;
     struct kvr_salience_head *head;
@@ -217,8 +217,8 @@ static void work_free(struct work *w)
 {
     free(w->token);
     free(w->memory);
-    free(w->mine);
-    free(w->its);
+    free(w->head_tokens);
+    free(w->head_memory);
     free(w->score);
     free(w->scratch);
     free(w->rank);
@@ -243,12 +243,13 @@ static enum kvr_status work_open(struct work *w)
     n = (size_t)w->n + 1;
     w->token = malloc(n * sizeof *w->token);
     w->memory = calloc(n * (size_t)(w->sets * KVR_SCORE_MAX_MEMORY), sizeof *w->memory);
-    w->mine = malloc(n * sizeof *w->mine);
-    w->its = malloc(n * KVR_SCORE_MAX_MEMORY * sizeof *w->its);
+    w->head_tokens = malloc(n * sizeof *w->head_tokens);
+    w->head_memory = malloc(n * KVR_SCORE_MAX_MEMORY * sizeof *w->head_memory);
     w->score = malloc(n * sizeof *w->score);
     w->scratch = malloc((n + d * (d + 1)) * sizeof *w->scratch);
     w->rank = malloc(n * sizeof *w->rank);
-    if (!w->token || !w->memory || !w->mine || !w->its || !w->score || !w->scratch || !w->rank)
+    if (!w->token || !w->memory || !w->head_tokens || !w->head_memory || !w->score || !w->scratch ||
+        !w->rank)
         return kvr_fail(KVR_ENOMEM, "keep: out of memory while allocating %lld tokens",
                         (long long)w->n);
     w->n = 0;
@@ -262,7 +263,7 @@ static enum kvr_status work_open(struct work *w)
  * and in the state. */
 static void recall(struct work *w, const struct kvr_policy_state *state)
 {
-    const size_t each = (size_t)(w->sets * w->by->memory);
+    const size_t each = (size_t)(w->sets * w->scorer->memory);
     const int32_t *token = state_tokens(&state->buf);
     const float *floats = state_floats(&state->buf, state->n);
     int64_t j = 0;
@@ -278,12 +279,12 @@ static void recall(struct work *w, const struct kvr_policy_state *state)
 static enum kvr_status remember(const struct work *w, struct kvr_dev *dev,
                                 struct kvr_policy_state *state)
 {
-    const size_t each = (size_t)(w->sets * w->by->memory);
+    const size_t each = (size_t)(w->sets * w->scorer->memory);
     int64_t n = 0, j = 0;
 
     for (int64_t i = 0; i < w->n; i++)
         n += held_by_any(w, w->token[i]);
-    KVR_TRY(kvr_buf_alloc(&state->next, dev, KVR_MEM_META, state_bytes(w->by, w->sets, n)));
+    KVR_TRY(kvr_buf_alloc(&state->next, dev, KVR_MEM_META, state_bytes(w->scorer, w->sets, n)));
     state->n_next = n;
     for (int64_t i = 0; i < w->n; i++) {
         if (!held_by_any(w, w->token[i]))
@@ -324,15 +325,15 @@ static int64_t unit_tokens(const struct work *w)
     return w->o->unit == TOKEN ? 1 : w->o->unit == FRAME ? S : S * w->ctx->frames_per_chunk;
 }
 
-/* Returns the index in w->mine [n] of the first token of the next unit of eviction after token
- * w->mine[i]. Returns n if that token is in the last unit. */
+/* Returns the index in w->head_tokens [n] of the first token of the next unit of eviction after
+ * token w->head_tokens[i]. Returns n if that token is in the last unit. */
 static int64_t unit_end(const struct work *w, int64_t i, int64_t n)
 {
-    const int64_t unit = unit_tokens(w), next = (w->mine[i] / unit + 1) * unit;
+    const int64_t unit = unit_tokens(w), next = (w->head_tokens[i] / unit + 1) * unit;
 
     do
         i++;
-    while (i < n && w->mine[i] < next);
+    while (i < n && w->head_tokens[i] < next);
     return i;
 }
 
@@ -343,14 +344,14 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
     int64_t n_units = 0;
 
     /* A unit's score is the mean over its unprotected tokens. Its index in w->rank is the index of
-     * its first token in w->mine. */
+     * its first token in w->head_tokens. */
     for (int64_t i = 0, end; i < n; i = end) {
         double sum = 0;
         int64_t rated = 0;
 
         end = unit_end(w, i, n);
         for (int64_t j = i; j < end; j++)
-            if (!is_protected(w, w->mine[j])) {
+            if (!is_protected(w, w->head_tokens[j])) {
                 sum += w->score[j];
                 rated++;
             }
@@ -367,14 +368,14 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
         int64_t size = 0;
 
         for (int64_t j = i; j < end; j++)
-            size += !is_protected(w, w->mine[j]);
+            size += !is_protected(w, w->head_tokens[j]);
         if (size <= left) {
             left -= size;
             continue;
         }
         for (int64_t j = i; j < end; j++)
-            if (!is_protected(w, w->mine[j]))
-                w->keep[(int64_t)w->mine[j] * w->sets + set] = 0;
+            if (!is_protected(w, w->head_tokens[j]))
+                w->keep[(int64_t)w->head_tokens[j] * w->sets + set] = 0;
     }
 }
 
@@ -384,7 +385,7 @@ static void draw(const struct work *w, int set, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         kvr_uniform(&w->score[i], 1, 0, KVR_RNG_KEEP, (uint32_t)w->ctx->layer, (uint32_t)set,
-                    (uint64_t)w->mine[i]);
+                    (uint64_t)w->head_tokens[i]);
 }
 
 static void rate(const struct work *w, int set, int64_t n, int64_t first_new)
@@ -403,49 +404,50 @@ static void rate(const struct work *w, int set, int64_t n, int64_t first_new)
         .n_heads = w->o->scope == HEAD ? 1 : w->ctx->n_heads,
         .n = n,
         .first_new = first_new,
-        .token = w->mine,
-        .memory = w->its,
+        .token = w->head_tokens,
+        .memory = w->head_memory,
         .score = w->score,
         .work = w->scratch,
         .head = w->head,
     };
 
-    if (w->ctx->counts_only && reads_data(w->by))
+    if (w->ctx->counts_only && reads_data(w->scorer))
         draw(w, set, n);
     else
-        w->by->rate(&job);
+        w->scorer->rate(&job);
 }
 
-/* Number of tokens in w->mine, and how many of them are protected from eviction. */
-struct held {
+/* Number of tokens in w->head_tokens, and how many of them are protected from eviction. */
+struct head_counts {
     int64_t n, n_protected;
 };
 
-static struct held rate_set(const struct work *w, int set)
+static struct head_counts rate_set(const struct work *w, int set)
 {
-    const int m = w->by->memory, each = w->sets * m;
+    const int m = w->scorer->memory, each = w->sets * m;
     int64_t first_new = 0, at = 0;
-    struct held h = { 0 };
+    struct head_counts h = { 0 };
 
     for (int64_t i = 0; i < w->n; i++) {
         if (!w->keep[(int64_t)w->token[i] * w->sets + set])
             continue;
-        memcpy(w->its + h.n * m, w->memory + i * each + set * m, (size_t)m * sizeof(float));
-        w->mine[h.n++] = w->token[i];
+        memcpy(w->head_memory + h.n * m, w->memory + i * each + set * m, (size_t)m * sizeof(float));
+        w->head_tokens[h.n++] = w->token[i];
         first_new += w->token[i] < w->ctx->new0;
         h.n_protected += is_protected(w, w->token[i]);
     }
     rate(w, set, h.n, first_new);
     for (int64_t i = 0; i < w->n; i++) /* copy the updated score accumulators back */
         if (w->keep[(int64_t)w->token[i] * w->sets + set])
-            memcpy(w->memory + i * each + set * m, w->its + at++ * m, (size_t)m * sizeof(float));
+            memcpy(w->memory + i * each + set * m, w->head_memory + at++ * m,
+                   (size_t)m * sizeof(float));
     return h;
 }
 
 static void thin_set(const struct work *w, int set)
 {
     const int64_t budget = budget_of(w);
-    const struct held h = rate_set(w, set);
+    const struct head_counts h = rate_set(w, set);
 
     if (h.n > budget)
         choose(w, set, h.n, budget > h.n_protected ? budget - h.n_protected : 0);
@@ -470,19 +472,19 @@ static int64_t rank_rest(const struct work *w, struct kvr_ranked *rank, struct c
 
     *left = w->sets * budget;
     for (int s = 0; s < w->sets; s++) {
-        const struct held h = rate_set(w, s);
-        int64_t mine = 0, own = least > h.n_protected ? least - h.n_protected : 0;
+        const struct head_counts h = rate_set(w, s);
+        int64_t n_candidates = 0, own = least > h.n_protected ? least - h.n_protected : 0;
 
         for (int64_t i = 0; i < h.n; i++) {
-            if (is_protected(w, w->mine[i]))
+            if (is_protected(w, w->head_tokens[i]))
                 continue;
-            rank[n + mine++] = (struct kvr_ranked){ w->score[i], (int32_t)n_all };
-            all[n_all++] = (struct candidate){ w->mine[i], s };
+            rank[n + n_candidates++] = (struct kvr_ranked){ w->score[i], (int32_t)n_all };
+            all[n_all++] = (struct candidate){ w->head_tokens[i], s };
         }
-        own = own < mine ? own : mine;
-        kvr_best(rank + n, mine, own);
-        memmove(rank + n, rank + n + own, (size_t)(mine - own) * sizeof *rank);
-        n += mine - own;
+        own = own < n_candidates ? own : n_candidates;
+        kvr_best(rank + n, n_candidates, own);
+        memmove(rank + n, rank + n + own, (size_t)(n_candidates - own) * sizeof *rank);
+        n += n_candidates - own;
         *left -= h.n_protected + own;
     }
     return n;
@@ -522,23 +524,23 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     const struct keep_opts *o = opts;
     struct work w = {
         .o = o,
-        .by = kvr_scores[o->score],
+        .scorer = kvr_scores[o->score],
         .ctx = ctx,
         .sets = o->scope == HEAD ? ctx->n_heads : 1,
         .keep = keep,
     };
     enum kvr_status st = work_open(&w);
 
-    if (st == KVR_OK && w.by->head && ctx->q)
+    if (st == KVR_OK && w.scorer->head && ctx->q)
         st = kvr_salience_head_open(&w.head, o->head, ctx->n_query_heads, ctx->n_heads,
                                     ctx->head_dim, o->seed);
-    if (st == KVR_OK && w.by->memory)
+    if (st == KVR_OK && w.scorer->memory)
         recall(&w, state);
     if (o->heads == ADAPTIVE && st == KVR_OK)
         st = thin_together(&w);
     for (int s = 0; o->heads == EVEN && s < w.sets && st == KVR_OK; s++)
         thin_set(&w, s);
-    if (st == KVR_OK && w.by->memory)
+    if (st == KVR_OK && w.scorer->memory)
         st = remember(&w, dev, state);
     work_free(&w);
     return st;
