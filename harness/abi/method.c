@@ -189,7 +189,7 @@ static json_t *stages(void)
 }
 
 /* Converts the document `doc` to JSON text, and frees `doc`. */
-static enum kvr_status tell(json_t *doc, char **json)
+static enum kvr_status write_json(json_t *doc, char **json)
 {
     *json = doc ? kvr_json_text(doc, JSON_COMPACT) : NULL;
     json_decref(doc);
@@ -207,11 +207,11 @@ int kvreel_registry(char **json)
         json_decref(methods);
         return st;
     }
-    return tell(json_pack("{s:o, s:o, s:o, s:o, s:[s, s]}", "methods", methods, "stages", stages(),
-                          "paths", names(kvr_path_names), "corrections",
-                          names(kvr_correction_names), "geometries", kvr_wan_1_3b.name,
-                          kvr_wan_14b.name),
-                json);
+    return write_json(json_pack("{s:o, s:o, s:o, s:o, s:[s, s]}", "methods", methods, "stages",
+                                stages(), "paths", names(kvr_path_names), "corrections",
+                                names(kvr_correction_names), "geometries", kvr_wan_1_3b.name,
+                                kvr_wan_14b.name),
+                      json);
 }
 
 static json_t *count(size_t n)
@@ -230,14 +230,14 @@ int kvreel_predict(const kvreel_method *m, const char *geometry, int latent_fram
     if (latent_frames < 1)
         return kvr_fail(KVR_EINVAL, "predict: latent_frames is %d, need at least 1", latent_frames);
     KVR_TRY(kvr_predict(m->scheme, &geo, &run, &p));
-    return tell(json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o, s:b, s:o, s:o, s:s?, s:o, s:o}",
-                          "method", m->scheme->name, "geometry", geo.name, "latent_frames",
-                          p.latent_frames, "tokens", (json_int_t)p.tokens, "bf16_bytes",
-                          count(p.bf16), "nominal_bytes", count(p.nominal), "compression",
-                          p.nominal ? json_real((double)p.bf16 / (double)p.nominal) : json_null(),
-                          "data_dependent", p.data_dependent, "nominal_bytes_min",
-                          count(p.nominal_min), "nominal_bytes_max", count(p.nominal_max),
-                          "depends", p.depends, "scratch_bytes", count(p.scratch), "peak_bytes",
-                          count(p.peak)),
-                json);
+    return write_json(
+        json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o, s:b, s:o, s:o, s:s?, s:o, s:o}", "method",
+                  m->scheme->name, "geometry", geo.name, "latent_frames", p.latent_frames, "tokens",
+                  (json_int_t)p.tokens, "bf16_bytes", count(p.bf16), "nominal_bytes",
+                  count(p.nominal), "compression",
+                  p.nominal ? json_real((double)p.bf16 / (double)p.nominal) : json_null(),
+                  "data_dependent", p.data_dependent, "nominal_bytes_min", count(p.nominal_min),
+                  "nominal_bytes_max", count(p.nominal_max), "depends", p.depends, "scratch_bytes",
+                  count(p.scratch), "peak_bytes", count(p.peak)),
+        json);
 }

@@ -119,8 +119,8 @@ static enum kvr_status add(json_t *doc, const struct kvr_metric *m,
 }
 
 /* Adds the codec of a video file and warns that the metrics include its loss. */
-static enum kvr_status tell_codec(json_t *doc, const char *side, const char *path,
-                                  const struct kvr_video *v)
+static enum kvr_status add_codec(json_t *doc, const char *side, const char *path,
+                                 const struct kvr_video *v)
 {
     char key[32];
 
@@ -174,10 +174,10 @@ static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
         json_object_set_new(doc, "frames", json_integer(ref.frames.n));
         json_object_set_new(doc, "height", json_integer(ref.frames.height));
         json_object_set_new(doc, "width", json_integer(ref.frames.width));
-        st = tell_codec(doc, "reference", call->words[0], &ref);
+        st = add_codec(doc, "reference", call->words[0], &ref);
     }
     if (st == KVR_OK)
-        st = tell_codec(doc, "test", call->words[1], &test);
+        st = add_codec(doc, "test", call->words[1], &test);
     for (int i = 0; st == KVR_OK && i < n; i++)
         st = add(doc, list[i], &in, o->series);
     kvr_video_free(&ref);
@@ -227,7 +227,7 @@ static bool misses_limit(const json_t *doc, const char *key, double limit)
 }
 
 /* Reports on stderr a metric that misses its limit, the option `option`. */
-static void tell_miss(const json_t *doc, const char *key, const char *option, double limit)
+static void print_miss(const json_t *doc, const char *key, const char *option, double limit)
 {
     const json_t *value = json_object_get(doc, key);
 
@@ -260,8 +260,8 @@ static int run(const struct kvr_call *call)
     if (o->json)
         return kvr_cli_json(doc, code);
     print(doc, !o->metrics);
-    tell_miss(doc, "psnr_db", "--min-psnr", o->min_psnr);
-    tell_miss(doc, "ssim", "--min-ssim", o->min_ssim);
+    print_miss(doc, "psnr_db", "--min-psnr", o->min_psnr);
+    print_miss(doc, "ssim", "--min-ssim", o->min_ssim);
     json_decref(doc);
     return code;
 }

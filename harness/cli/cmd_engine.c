@@ -80,7 +80,7 @@ static enum kvr_status check(struct kvr_check_report *r, const char *dir,
 }
 
 /* Reports on stderr why the check failed. */
-static void tell_failed(const struct kvr_check_report *r, const char *dir)
+static void print_failed(const struct kvr_check_report *r, const char *dir)
 {
     int n = 0;
 
@@ -125,7 +125,7 @@ static int run(const struct kvr_call *call)
         code = kvr_cli_wrote(st, code);
     }
     if (!r.ok)
-        tell_failed(&r, call->words[1]);
+        print_failed(&r, call->words[1]);
     kvr_check_report_free(&r);
     return code;
 }

@@ -193,7 +193,7 @@ static void stem(char *out, size_t n, const struct generate_opts *o,
     out[used] = '\0';
 }
 
-static enum kvr_status tell(json_t *doc, const char *key, const char *path)
+static enum kvr_status add_path(json_t *doc, const char *key, const char *path)
 {
     return json_object_set_new(doc, key, json_string(path))
                ? kvr_fail(KVR_ENOMEM, "generate: out of memory while writing the JSON result")
@@ -211,10 +211,10 @@ static enum kvr_status write_clip(json_t *doc, const struct studio *s,
     stem(base, sizeof base, o, clip->scheme);
     snprintf(path, sizeof path, "%s.safetensors", base);
     KVR_TRY(kvr_frames_write(path, &f, s->fps));
-    KVR_TRY(tell(doc, frames_key, path));
+    KVR_TRY(add_path(doc, frames_key, path));
     snprintf(path, sizeof path, "%s.mp4", base);
     KVR_TRY(kvr_mp4_write(path, &f, s->fps, s->scale));
-    return tell(doc, video_key, path);
+    return add_path(doc, video_key, path);
 }
 
 /* Writes frames, videos and contact sheet, and adds their paths to `doc`. The BF16 rollout's files
@@ -238,7 +238,7 @@ static enum kvr_status write_files(json_t *doc, const struct studio *s,
     rows[n++] = (struct kvr_sheet_row){ .label = clip->scheme->name, .frames = f };
     snprintf(path, sizeof path, "%s.png", base);
     KVR_TRY(kvr_sheet_write(path, rows, n, o->columns < f.n ? o->columns : f.n, 2));
-    return tell(doc, "sheet", path);
+    return add_path(doc, "sheet", path);
 }
 
 static enum kvr_status score(json_t *doc, const struct kvr_frames *a, const struct kvr_frames *b,
@@ -409,8 +409,8 @@ static enum kvr_status open_model(struct studio *s, const struct generate_opts *
 }
 
 /* Warns about the first prompt word that is valid but was not in the model's training prompts. */
-static enum kvr_status look_at_prompt(const struct kvr_model_config *c, const char *dir,
-                                      const char *text, int frames)
+static enum kvr_status warn_untrained_word(const struct kvr_model_config *c, const char *dir,
+                                           const char *text, int frames)
 {
     const char *lacks;
     struct kvr_prompt p;
@@ -444,7 +444,7 @@ static enum kvr_status open_input(struct studio *s, const struct generate_opts *
     s->scale = o->scale ? o->scale : c->latent_is_rgb ? 6 : 1;
     if (!c->latent_is_rgb)
         return kvr_wan_input_open(&s->wan, &from, s->dev, s->model, s->dir);
-    KVR_TRY(look_at_prompt(c, s->dir, o->prompt, o->frames));
+    KVR_TRY(warn_untrained_word(c, s->dir, o->prompt, o->frames));
     return open_truth(&s->truth, o, c);
 }
 

@@ -105,7 +105,7 @@ static void hold_signals(bool hold)
     sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &mask, NULL);
 }
 
-static int tell_losses(int code)
+static int report_losses(int code)
 {
     if (!kvr_json_losses())
         return code;
@@ -147,7 +147,7 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
         if (code == KVR_EXIT_OK)
             code = cmd->run(&call);
         if (!cmd->hidden) /* a worker reports losses of JSON members in its answer */
-            code = tell_losses(code);
+            code = report_losses(code);
     }
     free(words);
     free(opts);

@@ -9,7 +9,7 @@
 /* Whether a text of dlerror() reports a lack of memory. Other errors have the form "OBJECT: REASON:
  * ERROR". If memory is exhausted, dlerror() returns NULL, a text without "OBJECT: ", or a text that
  * contains "out of memory" or the message of ENOMEM. */
-static bool speaks_of_memory(const char *why)
+static bool is_oom_message(const char *why)
 {
     return !why || !strstr(why, ": ") || strstr(why, "out of memory") ||
            strstr(why, strerror(ENOMEM));
@@ -26,7 +26,7 @@ enum kvr_status kvr_library_open(void **out, const char *name, int flags)
         return KVR_OK;
     memory = errno == ENOMEM;
     why = dlerror(); /* may change errno */
-    if (memory || speaks_of_memory(why))
+    if (memory || is_oom_message(why))
         return kvr_fail(KVR_ENOMEM, "%s: out of memory while loading the library", name);
     return kvr_fail(KVR_EUNSUPPORTED, "%s", why);
 }

@@ -98,26 +98,26 @@ static bool cpu_file(const char *name, char *out, size_t n)
 }
 
 /* Reports the CPU flags by which kvreel and its libraries select code paths. */
-static void tell_isa(kvr_fact_fn *fn, void *ctx)
+static void report_isa(kvr_fact_fn *fn, void *ctx)
 {
-    static const char *const those[] = { "sse4_2",      "avx",         "f16c",     "fma",
-                                         "avx2",        "avx512f",     "avx512bw", "avx512vl",
-                                         "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile",
-                                         "asimd",       "asimddp",     "i8mm",     "bf16",
-                                         "sve",         "sve2",        NULL };
+    static const char *const isa_flags[] = { "sse4_2",      "avx",         "f16c",     "fma",
+                                             "avx2",        "avx512f",     "avx512bw", "avx512vl",
+                                             "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile",
+                                             "asimd",       "asimddp",     "i8mm",     "bf16",
+                                             "sve",         "sve2",        NULL };
     char flags[8192], text[256] = "", *save = NULL;
     size_t n = 0;
 
     if (!cpu_field("flags", flags, sizeof flags) && !cpu_field("Features", flags, sizeof flags))
         flags[0] = 0;
     for (char *w = strtok_r(flags, " ", &save); w; w = strtok_r(NULL, " ", &save))
-        for (int i = 0; those[i]; i++)
-            if (strcmp(w, those[i]) == 0 && n < sizeof text)
+        for (int i = 0; isa_flags[i]; i++)
+            if (strcmp(w, isa_flags[i]) == 0 && n < sizeof text)
                 n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " " : "", w);
     fn(ctx, "cpu_isa", text[0] ? text : "unknown");
 }
 
-static void tell_caches(kvr_fact_fn *fn, void *ctx)
+static void report_caches(kvr_fact_fn *fn, void *ctx)
 {
     static const char *const names[] = { "cache_l1d", "cache_l1i", "cache_l2", "cache_l3" };
     char text[4][80] = { "unknown", "unknown", "unknown", "unknown" };
@@ -147,7 +147,7 @@ static void tell_caches(kvr_fact_fn *fn, void *ctx)
 }
 
 /* Reports as `name` the value after "KEY:" in /proc/self/status. */
-static void tell_allowed(kvr_fact_fn *fn, void *ctx, const char *name, const char *key)
+static void report_allowed(kvr_fact_fn *fn, void *ctx, const char *name, const char *key)
 {
     const size_t len = strlen(key);
     struct kvr_procfile f;
@@ -183,7 +183,7 @@ static bool intersects(const char *list, const cpu_set_t *mine)
 }
 
 /* Reports the NUMA nodes of the processors that this process may use. */
-static void tell_cpu_nodes(kvr_fact_fn *fn, void *ctx)
+static void report_cpu_nodes(kvr_fact_fn *fn, void *ctx)
 {
     char text[256] = "";
     cpu_set_t mine;
@@ -216,20 +216,20 @@ void kvr_machine_facts(kvr_fact_fn *fn, void *ctx)
         either_field(fields[i][1], fields[i][2], text, sizeof text);
         fn(ctx, fields[i][0], text);
     }
-    tell_isa(fn, ctx);
+    report_isa(fn, ctx);
     snprintf(text, sizeof text, "%s%s", kvr_isa_name(kvr_isa()),
              kvr_isa_forced() ? " (forced)" : "");
     fn(ctx, "kernels", text);
-    tell_caches(fn, ctx);
+    report_caches(fn, ctx);
     if (!cpu_file("cpu0/cpufreq/scaling_governor", text, sizeof text))
         snprintf(text, sizeof text, "none: no cpufreq here");
     fn(ctx, "governor", text);
     if (!cpu_file("smt/control", text, sizeof text))
         snprintf(text, sizeof text, "unknown");
     fn(ctx, "smt", text);
-    tell_allowed(fn, ctx, "cpus", "Cpus_allowed_list");
-    tell_allowed(fn, ctx, "memory_nodes", "Mems_allowed_list");
-    tell_cpu_nodes(fn, ctx);
+    report_allowed(fn, ctx, "cpus", "Cpus_allowed_list");
+    report_allowed(fn, ctx, "memory_nodes", "Mems_allowed_list");
+    report_cpu_nodes(fn, ctx);
 }
 
 double kvr_machine_mhz(void)

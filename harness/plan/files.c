@@ -30,9 +30,9 @@ static void emit_file(const struct lister *l, const char *what, const char *path
 
 /* Reports a file to the callback: its path `found` or, if that is NULL, the expected path of the
  * missing file. */
-static enum kvr_status tell_or_name(const struct lister *l, const char *what, const char *found,
-                                    const char *dir, const char *name, int64_t about,
-                                    const char *without)
+static enum kvr_status report_file(const struct lister *l, const char *what, const char *found,
+                                   const char *dir, const char *name, int64_t about,
+                                   const char *without)
 {
     char *path = found ? NULL : kvr_path_join(dir, name);
 
@@ -64,11 +64,11 @@ static enum kvr_status encoder_files(const struct lister *l, const char *dir,
 
     kvr_resources_files_of(c, KVR_DECODER_VAE, &n);
     if (st == KVR_OK)
-        st = tell_or_name(l, "text encoder", encoder, dir, "models_t5_umt5-xxl-enc-bf16.pth",
-                          n.encoder, without);
+        st = report_file(l, "text encoder", encoder, dir, "models_t5_umt5-xxl-enc-bf16.pth",
+                         n.encoder, without);
     if (st == KVR_OK)
-        st = tell_or_name(l, "tokenizer", tokenizer, dir, "google/umt5-xxl/spiece.model",
-                          n.tokenizer, without);
+        st = report_file(l, "tokenizer", tokenizer, dir, "google/umt5-xxl/spiece.model",
+                         n.tokenizer, without);
     free(encoder);
     free(tokenizer);
     return st;

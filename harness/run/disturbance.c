@@ -29,7 +29,7 @@ void kvr_machine_close(struct kvr_machine *m)
     kvr_gpu_states_close(&m->gpus);
 }
 
-static void tell_number(FILE *to, const char *before, double x, const char *unit)
+static void print_number(FILE *to, const char *before, double x, const char *unit)
 {
     if (x == x)
         fprintf(to, "%s%.0f %s", before, x, unit);
@@ -48,9 +48,9 @@ char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_L
         if (!kvr_gpu_sample(m->gpus, uuid[i], &s))
             continue;
         fprintf(to, "%s%s:", n++ ? "; " : "", uuid[i]);
-        tell_number(to, " most ", s.most_mhz, "MHz,");
-        tell_number(to, " memory ", s.memory_mhz, "MHz,");
-        tell_number(to, " limit ", s.limit_watts, "W,");
+        print_number(to, " most ", s.most_mhz, "MHz,");
+        print_number(to, " memory ", s.memory_mhz, "MHz,");
+        print_number(to, " limit ", s.limit_watts, "W,");
         fprintf(to, " ECC %s", s.ecc == 1 ? "on" : s.ecc == 0 ? "off" : "unknown");
     }
     return kvr_text_close(to, &text) ? text : NULL;

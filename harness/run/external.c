@@ -311,30 +311,31 @@ static enum kvr_status parse(const char *program, const struct output *o, json_t
     return st;
 }
 
-static enum kvr_status run_held(const struct kvr_external *e, const struct words *w,
-                                struct output *o, const char **unheld)
+static enum kvr_status run_sandboxed(const struct kvr_external *e, const struct words *w,
+                                     struct output *o, const char **unsandboxed)
 {
     const char *const files[KVR_SANDBOX_FILES] = { e->video, e->frames, e->reference };
     struct kvr_sandbox s;
     enum kvr_status st;
 
     KVR_TRY(kvr_sandbox_open(&s, e->sandbox, w->word, files, e->timeout_s));
-    *unheld = s.lacks;
+    *unsandboxed = s.lacks;
     st = run(w->word[0], &s, e->timeout_s, o);
     kvr_sandbox_close(&s);
     return st;
 }
 
-enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, const char **unheld)
+enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out,
+                                 const char **unsandboxed)
 {
     struct output o = { .text = malloc(MAX_OUTPUT + 1) };
     struct words w = { 0 };
     enum kvr_status st = o.text ? split(e, &w) : kvr_fail(KVR_ENOMEM, "external: out of memory");
 
     *out = NULL;
-    *unheld = "the metric program was not started";
+    *unsandboxed = "the metric program was not started";
     if (st == KVR_OK)
-        st = run_held(e, &w, &o, unheld);
+        st = run_sandboxed(e, &w, &o, unsandboxed);
     if (st == KVR_OK)
         st = parse(w.word[0], &o, out);
     words_free(&w);

@@ -2,7 +2,7 @@
  * and prints scores as JSON.
  *
  *     json_t *scores;
- *     if (kvr_external_run(&e, &scores, &unheld) == KVR_OK)      {"name": number, NaN or null}
+ *     if (kvr_external_run(&e, &scores, &unsandboxed) == KVR_OK) {"name": number, NaN or null}
  *         ...
  *     else
  *         ... kvr_error() says why there is no score ... */
@@ -29,8 +29,10 @@ struct kvr_external {
  * must be one JSON object of numbers and nulls, of at most 1 MiB; otherwise the call fails. The key
  * "sandbox" is not allowed, because kvreel itself stores a score with this name. Numbers may be NaN
  * or Infinity, in Python's spelling. At the timeout the program's process group is killed. On
- * KVR_OK the caller owns the JSON object *out. *unheld is the reason why the program did not run in
- * the requested sandbox, or NULL if the program ran in that sandbox or no sandbox was requested. */
-enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, const char **unheld);
+ * KVR_OK the caller owns the JSON object *out. *unsandboxed is the reason why the program did not
+ * run in the requested sandbox, or NULL if the program ran in that sandbox or no sandbox was
+ * requested. */
+enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out,
+                                 const char **unsandboxed);
 
 #endif

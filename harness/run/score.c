@@ -243,14 +243,15 @@ static enum kvr_status add_scores(json_t *list, const struct command *c, json_t 
 
 /* Adds the score NAME.sandbox, which tells how the metric program ran: 1 in a sandbox, 0 without
  * one because the user asked for none. If no sandbox was available, the score has no value, but the
- * reason `unheld`. */
-static enum kvr_status add_held(json_t *list, const struct command *c, enum kvr_sandbox_kind wanted,
-                                const char *unheld)
+ * reason `unsandboxed`. */
+static enum kvr_status add_sandbox_score(json_t *list, const struct command *c,
+                                         enum kvr_sandbox_kind wanted, const char *unsandboxed)
 {
     char name[160];
 
     snprintf(name, sizeof name, "%s.sandbox", c->name);
-    return add(list, name, "1", 1, wanted != KVR_SANDBOX_NONE, NAN, unheld ? unheld : "", NULL, 0);
+    return add(list, name, "1", 1, wanted != KVR_SANDBOX_NONE, NAN, unsandboxed ? unsandboxed : "",
+               NULL, 0);
 }
 
 static enum kvr_status read_sandbox(const json_t *o, const char *where, enum kvr_sandbox_kind *out)
@@ -272,7 +273,7 @@ static enum kvr_status add_command(json_t *list, const json_t *o, const struct k
                               .frames = in->frames,
                               .reference = in->reference };
     struct command c;
-    const char *unheld;
+    const char *unsandboxed;
     json_t *got;
     enum kvr_status st;
 
@@ -282,13 +283,13 @@ static enum kvr_status add_command(json_t *list, const json_t *o, const struct k
     KVR_TRY(kvr_json_string(o, where, "command", &e.command));
     KVR_TRY(kvr_json_int_in(o, where, "timeout_s", 1, 86400, &e.timeout_s));
     KVR_TRY(read_sandbox(o, where, &e.sandbox));
-    st = kvr_external_run(&e, &got, &unheld);
+    st = kvr_external_run(&e, &got, &unsandboxed);
     if (st == KVR_OK)
         st = add_scores(list, &c, got);
     else if (st != KVR_ENOMEM) /* a lack of memory is kvreel's failure, not the program's */
         st = add_failure(list, &c, kvr_error());
     if (st == KVR_OK)
-        st = add_held(list, &c, e.sandbox, unheld);
+        st = add_sandbox_score(list, &c, e.sandbox, unsandboxed);
     json_decref(got);
     return st;
 }

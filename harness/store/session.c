@@ -154,7 +154,7 @@ struct gather {
     enum kvr_status st;
 };
 
-static void tell_one(void *ctx, const char *name, const char *value)
+static void add_fact(void *ctx, const char *name, const char *value)
 {
     struct gather *g = ctx;
 
@@ -166,10 +166,11 @@ static void tell_one(void *ctx, const char *name, const char *value)
  * that a microcode update does not change the hash. */
 enum kvr_status kvr_session_identify(struct kvr_session *s)
 {
-    static const char *const those[] = { "cpu_vendor",   "cpu_family", "cpu_model", "cpu_stepping",
-                                         "cpu_isa",      "kernels",    "cache_l1d", "cache_l1i",
-                                         "cache_l2",     "cache_l3",   "governor",  "smt",
-                                         "device_uuids", NULL };
+    static const char *const identifying[] = { "cpu_vendor",   "cpu_family", "cpu_model",
+                                               "cpu_stepping", "cpu_isa",    "kernels",
+                                               "cache_l1d",    "cache_l1i",  "cache_l2",
+                                               "cache_l3",     "governor",   "smt",
+                                               "device_uuids", NULL };
     char hex[KVR_SHA256_HEX], *text = NULL;
     size_t size;
     FILE *to = kvr_text_open(&text, &size);
@@ -177,8 +178,9 @@ enum kvr_status kvr_session_identify(struct kvr_session *s)
 
     if (to)
         fprintf(to, "%s\n%d\n%s\n", s->cpu_model, s->n_cpus, s->driver);
-    for (int i = 0; to && those[i]; i++)
-        fprintf(to, "%s\n", kvr_session_fact(s, those[i]) ? kvr_session_fact(s, those[i]) : "");
+    for (int i = 0; to && identifying[i]; i++)
+        fprintf(to, "%s\n",
+                kvr_session_fact(s, identifying[i]) ? kvr_session_fact(s, identifying[i]) : "");
     if (!kvr_text_close(to, &text))
         st = kvr_fail(KVR_ENOMEM, "session: out of memory");
     if (st == KVR_OK)
@@ -198,7 +200,7 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
 
     memset(s, 0, sizeof *s);
     KVR_TRY(make_id(s->id));
-    kvr_machine_facts(tell_one, &facts);
+    kvr_machine_facts(add_fact, &facts);
     KVR_TRY(facts.st);
     if (gethostname(host, sizeof host) != 0)
         snprintf(host, sizeof host, "unknown");

@@ -147,7 +147,7 @@ static bool wait_for(struct kvr_pixels *p, int i)
     return more;
 }
 
-static void tell_ready(struct kvr_pixels *p, enum kvr_status st)
+static void set_ready(struct kvr_pixels *p, enum kvr_status st)
 {
     pthread_mutex_lock(&p->lock);
     keep_status(p, st);
@@ -170,7 +170,7 @@ static void *decode_frames(void *ctx)
     if (st == KVR_OK)
         st = film_open(&p->film, dev, p->m, &p->file, p->latent_frames);
     p->open_ns = kvr_now_ns() - start;
-    tell_ready(p, st);
+    set_ready(p, st);
     for (int i = 0; st == KVR_OK && i < p->latent_frames && wait_for(p, i); i++)
         st = film_decode(&p->film, p->latents + i * p->film.n_latent);
     kvr_decoder_close(&p->film.v);

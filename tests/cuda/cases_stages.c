@@ -26,7 +26,7 @@ __attribute__((format(printf, 1, 2))) static void differs(const char *fmt, ...)
     va_end(args);
 }
 
-static void tell_difference(void)
+static void report_difference(void)
 {
     char first[sizeof wrong];
 
@@ -132,7 +132,7 @@ static void compare_at(const struct kvr_codec *c, const struct kvr_place *place,
     free(work);
     free(want);
     free(got);
-    tell_difference();
+    report_difference();
 }
 
 static void compare(const struct kvr_codec *c, const struct kvr_block_shape *shape, enum fill fill)
@@ -301,7 +301,7 @@ START_TEST(of_bf16)
             free(x);
             free(work);
             free(narrow);
-            tell_difference();
+            report_difference();
         }
         kvr_dev_close(&dev);
         kvr_codec_close(&c);

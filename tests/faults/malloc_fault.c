@@ -240,7 +240,7 @@ int posix_memalign(void **out, size_t alignment, size_t n)
     return 0;
 }
 
-static void tell(void)
+static void report(void)
 {
     FILE *f;
 
@@ -258,7 +258,7 @@ static void tell(void)
 void _exit(int status)
 {
     if (looking)
-        tell();
+        report();
     syscall(SYS_exit_group, status);
     abort(); /* not reached */
 }
@@ -323,7 +323,7 @@ static int counted_main(int argc, char **argv, char **env)
          * allocations are counted. */
         backtrace(callers, 2);
         if (looking)
-            atexit(tell);
+            atexit(report);
         atomic_store(&counting, true);
     }
     return program(argc, argv, env);

@@ -67,7 +67,7 @@ int cudnnSetCallback(unsigned mask, void *ctx, kvr_cudnn_log_fn *log)
     return 0;
 }
 
-static void tell(int severity, const char *message)
+static void log_message(int severity, const char *message)
 {
     if (log_fn)
         log_fn(severity, log_ctx, NULL, message);
@@ -79,7 +79,7 @@ static int refuse(int status, const char *why)
 
     last = why;
     snprintf(words, sizeof words, "Error: %s", why);
-    tell(KVR_CUDNN_SEV_WARNING, words);
+    log_message(KVR_CUDNN_SEV_WARNING, words);
     return status;
 }
 
@@ -333,10 +333,11 @@ int cudnnBackendGetAttribute(kvr_cudnn_descr d, int name, int type, int64_t room
     }
     if (name != KVR_CUDNN_ENGINEHEUR_RESULTS || type != KVR_CUDNN_TYPE_BACKEND_DESCRIPTOR)
         return refuse(WRONG_TYPE, "an attribute that cannot be asked for");
-    tell(KVR_CUDNN_SEV_WARNING + 1, "function called:\nof many lines");
+    log_message(KVR_CUDNN_SEV_WARNING + 1, "function called:\nof many lines");
     *n = told("no proposals") || (told("compiled") && !compiles()) ? 0 : N_PROPOSALS;
     if (!*n)
-        tell(KVR_CUDNN_SEV_WARNING, "function called:\n   Reason: no engine takes it\n\nTime: 7\n");
+        log_message(KVR_CUDNN_SEV_WARNING,
+                    "function called:\n   Reason: no engine takes it\n\nTime: 7\n");
     for (int i = 0; i < *n && i < room; i++) {
         kvr_cudnn_descr config = ((kvr_cudnn_descr *)values)[i];
 

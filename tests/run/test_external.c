@@ -84,10 +84,10 @@ START_TEST(failures_say_why)
 {
     const struct failure *f = &failures[_i];
     const struct kvr_external e = { .command = f->command, .timeout_s = 20 };
-    const char *unheld;
+    const char *unsandboxed;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out, &unheld) != KVR_OK, "%s", f->command);
+    ck_assert_msg(kvr_external_run(&e, &out, &unsandboxed) != KVR_OK, "%s", f->command);
     ck_assert_msg(strstr(kvr_error(), f->says) != NULL, "%s: %s", f->command, kvr_error());
     ck_assert_ptr_null(out);
 }
@@ -98,14 +98,14 @@ START_TEST(a_program_that_cannot_be_awaited)
 {
     const struct kvr_external e = { .command = "true", .timeout_s = 20 };
     static const int errors[] = { ENOSYS, EMFILE, ENOMEM };
-    const char *unheld;
+    const char *unsandboxed;
     json_t *out;
 
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         char want[128];
 
         no_pidfd = errors[i];
-        ck_assert_int_eq(kvr_external_run(&e, &out, &unheld),
+        ck_assert_int_eq(kvr_external_run(&e, &out, &unsandboxed),
                          errors[i] == ENOMEM ? KVR_ENOMEM : KVR_EIO);
         no_pidfd = 0;
         snprintf(want, sizeof want, "true: cannot start the metric program: pidfd_open: %s",
@@ -148,10 +148,10 @@ START_TEST(words_quotes_and_placeholders)
         .video = "/v i/f.mp4",
         .reference = "/r",
     };
-    const char *unheld;
+    const char *unsandboxed;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_external_run(&e, &out, &unsandboxed) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(json_integer_value(json_object_get(out, "n")), 5);
     json_decref(out);
 }
@@ -165,10 +165,10 @@ START_TEST(paths_are_not_code)
         .timeout_s = 20,
         .frames = "'; echo $(false) \"{video}",
     };
-    const char *unheld;
+    const char *unsandboxed;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_external_run(&e, &out, &unsandboxed) == KVR_OK, "%s", kvr_error());
     json_decref(out);
 }
 END_TEST
@@ -179,10 +179,10 @@ START_TEST(not_finite_is_let_through)
 {
     const struct kvr_external e = { .command = "echo '{\"a\": NaN, \"b\": -Infinity, \"c\": 1}'",
                                     .timeout_s = 20 };
-    const char *unheld;
+    const char *unsandboxed;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_external_run(&e, &out, &unsandboxed) == KVR_OK, "%s", kvr_error());
     ck_assert_str_eq(kvr_json_not_finite(json_object_get(out, "a")), "NaN");
     ck_assert_str_eq(kvr_json_not_finite(json_object_get(out, "b")), "-Infinity");
     ck_assert(json_is_integer(json_object_get(out, "c")));
@@ -194,10 +194,10 @@ START_TEST(null_is_let_through)
 {
     const struct kvr_external e = { .command = "echo '{\"a\": null, \"b\": -1.5e3}'",
                                     .timeout_s = 20 };
-    const char *unheld;
+    const char *unsandboxed;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_external_run(&e, &out, &unsandboxed) == KVR_OK, "%s", kvr_error());
     ck_assert(json_is_null(json_object_get(out, "a")));
     ck_assert(json_number_value(json_object_get(out, "b")) == -1500);
     json_decref(out);
@@ -211,13 +211,13 @@ START_TEST(a_timeout_takes_the_whole_group)
     struct kvr_external e = { .command = command, .timeout_s = 1, .sandbox = KVR_SANDBOX_NONE };
     int fd = mkstemp(mark);
     int64_t t0 = kvr_now_ns();
-    const char *unheld;
+    const char *unsandboxed;
     json_t *out;
 
     ck_assert_int_ge(fd, 0);
     close(fd);
     snprintf(command, sizeof command, "sh -c '(sleep 2; rm %s) & wait'", mark);
-    ck_assert_int_ne(kvr_external_run(&e, &out, &unheld), KVR_OK);
+    ck_assert_int_ne(kvr_external_run(&e, &out, &unsandboxed), KVR_OK);
     ck_assert_msg(
         strstr(kvr_error(), "sh: the metric program was stopped: not finished after 1 s") != NULL,
         "%s", kvr_error());
@@ -235,10 +235,10 @@ START_TEST(a_child_left_behind_is_not_waited_for)
     const struct kvr_external e = { .command = "sh -c 'sleep 60 & echo \"{\\\"a\\\": 2}\"'",
                                     .timeout_s = 30 };
     int64_t t0 = kvr_now_ns();
-    const char *unheld;
+    const char *unsandboxed;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_external_run(&e, &out, &unsandboxed) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(json_integer_value(json_object_get(out, "a")), 2);
     ck_assert_int_lt(kvr_now_ns() - t0, (int64_t)20 * 1000000000);
     json_decref(out);
@@ -318,33 +318,33 @@ static int listen_here(int *port)
     return s;
 }
 
-static const struct held {
+static const struct sandbox_case {
     enum kvr_sandbox_kind kind;
     const char *name;
     int may; /* 1 if the program may change files and connect */
-} held[] = { { KVR_SANDBOX_BWRAP, "bwrap", 0 },
-             { KVR_SANDBOX_LANDLOCK, "Landlock", 0 },
-             { KVR_SANDBOX_NONE, "none", 1 } };
+} cases[] = { { KVR_SANDBOX_BWRAP, "bwrap", 0 },
+              { KVR_SANDBOX_LANDLOCK, "Landlock", 0 },
+              { KVR_SANDBOX_NONE, "none", 1 } };
 
 START_TEST(a_sandbox_keeps_files_and_network)
 {
     const struct {
         const char *name;
         int value;
-    } wanted[] = { { "connects", held[_i].may },
-                   { "makes", held[_i].may },
+    } wanted[] = { { "connects", cases[_i].may },
+                   { "makes", cases[_i].may },
                    { "reads", 1 },
-                   { "writes", held[_i].may },
-                   { "cuts", held[_i].may },
-                   { "unlinks", held[_i].may },
+                   { "writes", cases[_i].may },
+                   { "cuts", cases[_i].may },
+                   { "unlinks", cases[_i].may },
                    { "nulls", 1 },
                    { "scratch", 1 },
                    { "core", 0 },
                    { "open", 3 } };
     char dir[] = "/tmp/kvreel-held-XXXXXX", self[256], file[64], command[640];
-    struct kvr_external e = { .command = command, .timeout_s = 30, .sandbox = held[_i].kind };
+    struct kvr_external e = { .command = command, .timeout_s = 30, .sandbox = cases[_i].kind };
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    const char *unheld, *tmp = getenv("TMPDIR");
+    const char *unsandboxed, *tmp = getenv("TMPDIR");
     char *before = tmp ? strdup(tmp) : NULL;
     int port, s = listen_here(&port), rc;
     json_t *out;
@@ -357,16 +357,17 @@ START_TEST(a_sandbox_keeps_files_and_network)
     setenv("TMPDIR", dir, 1);
     snprintf(command, sizeof command, "'%s' probe %s %d {video}", self, dir, port);
     e.video = file;
-    rc = kvr_external_run(&e, &out, &unheld);
+    rc = kvr_external_run(&e, &out, &unsandboxed);
     if (rc == KVR_EUNSUPPORTED) {
-        printf("no %s here: %s\n", held[_i].name, kvr_error());
+        printf("no %s here: %s\n", cases[_i].name, kvr_error());
     } else {
-        ck_assert_msg(rc == KVR_OK, "%s: %s", held[_i].name, kvr_error());
-        ck_assert_ptr_null(unheld);
+        ck_assert_msg(rc == KVR_OK, "%s: %s", cases[_i].name, kvr_error());
+        ck_assert_ptr_null(unsandboxed);
         for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
             const int is = (int)json_integer_value(json_object_get(out, wanted[i].name));
 
-            ck_assert_msg(is == wanted[i].value, "%s: %s is %d", held[_i].name, wanted[i].name, is);
+            ck_assert_msg(is == wanted[i].value, "%s: %s is %d", cases[_i].name, wanted[i].name,
+                          is);
         }
         json_decref(out);
     }
@@ -401,7 +402,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, null_is_let_through);
     tcase_add_test(tc, a_timeout_takes_the_whole_group);
     tcase_add_test(tc, a_child_left_behind_is_not_waited_for);
-    tcase_add_loop_test(tc, a_sandbox_keeps_files_and_network, 0, sizeof held / sizeof *held);
+    tcase_add_loop_test(tc, a_sandbox_keeps_files_and_network, 0, sizeof cases / sizeof *cases);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -31,7 +31,7 @@ static void set(const char *name, const char *value)
 
 /* Writes to `to` the progress of a sweep of three cells, after one cell succeeded and one timed
  * out. */
-static void tell(FILE *to)
+static void print_all(FILE *to)
 {
     const struct kvr_verdict good = { .psnr = 30, .ssim = NAN, .wall_ns = 2000000000 };
     const struct kvr_verdict bad = {
@@ -58,7 +58,7 @@ static const char *told(const char *no, const char *force, const char *term)
     set("NO_COLOR", no);
     set("CLICOLOR_FORCE", force);
     set("TERM", term);
-    tell(f);
+    print_all(f);
     rewind(f);
     n = fread(text, 1, sizeof text - 1, f);
     text[n] = 0;
@@ -85,7 +85,7 @@ static const char *shown(const char *no, const char *term)
     set("NO_COLOR", no);
     set("CLICOLOR_FORCE", NULL);
     set("TERM", term);
-    tell(f);
+    print_all(f);
     fclose(f);
     /* reads until fclose() has closed the other end */
     while ((got = read(us, text + n, sizeof text - 1 - n)) > 0)

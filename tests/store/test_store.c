@@ -972,26 +972,27 @@ END_TEST
  * missing. */
 START_TEST(a_machine_is_who_it_is)
 {
-    static const char *const those[] = { "cpu_vendor",  "cpu_family", "cpu_model", "cpu_stepping",
-                                         "cpu_isa",     "kernels",    "cache_l1d", "cache_l1i",
-                                         "cache_l2",    "cache_l3",   "governor",  "smt",
-                                         "device_uuids" };
+    static const char *const identifying[] = { "cpu_vendor",   "cpu_family", "cpu_model",
+                                               "cpu_stepping", "cpu_isa",    "kernels",
+                                               "cache_l1d",    "cache_l1i",  "cache_l2",
+                                               "cache_l3",     "governor",   "smt",
+                                               "device_uuids" };
     static char name[] = "test";
     char *argv[] = { name, NULL };
     struct kvr_session s;
     char before[64];
 
     ck_assert_int_eq(kvr_session_gather(&s, 1, argv, "a.yaml", "", 1), KVR_OK);
-    for (size_t i = 0; i < sizeof those / sizeof *those; i++) {
-        const char *fact = kvr_session_fact(&s, those[i]);
+    for (size_t i = 0; i < sizeof identifying / sizeof *identifying; i++) {
+        const char *fact = kvr_session_fact(&s, identifying[i]);
 
-        ck_assert_msg(strcmp(those[i], "device_uuids") == 0 || (fact && fact[0]), "no %s",
-                      those[i]);
+        ck_assert_msg(strcmp(identifying[i], "device_uuids") == 0 || (fact && fact[0]), "no %s",
+                      identifying[i]);
         snprintf(before, sizeof before, "%s", kvr_session_fact(&s, "machine"));
         ck_assert_int_eq(strlen(before), 8);
-        ck_assert_int_eq(kvr_session_set_fact(&s, those[i], "another"), KVR_OK);
+        ck_assert_int_eq(kvr_session_set_fact(&s, identifying[i], "another"), KVR_OK);
         ck_assert_int_eq(kvr_session_identify(&s), KVR_OK);
-        ck_assert_msg(strcmp(before, kvr_session_fact(&s, "machine")) != 0, "%s", those[i]);
+        ck_assert_msg(strcmp(before, kvr_session_fact(&s, "machine")) != 0, "%s", identifying[i]);
     }
     snprintf(before, sizeof before, "%s", kvr_session_fact(&s, "machine"));
     ck_assert_int_eq(kvr_session_set_fact(&s, "cpu_microcode", "0x1"), KVR_OK);

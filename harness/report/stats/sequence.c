@@ -66,8 +66,8 @@ double kvr_sequence_log_e(const struct kvr_sequence *s, double m)
     return log_e_at(s, m, s->n);
 }
 
-static double tell_at(const struct kvr_sequence *s, double margin, double n,
-                      enum kvr_region *region)
+static double log_e_of_region(const struct kvr_sequence *s, double margin, double n,
+                              enum kvr_region *region)
 {
     *region = s->mean > margin ? KVR_ABOVE : s->mean < -margin ? KVR_BELOW : KVR_WITHIN;
     if (*region == KVR_ABOVE)
@@ -80,7 +80,7 @@ static double tell_at(const struct kvr_sequence *s, double margin, double n,
 void kvr_sequence_region(const struct kvr_sequence *s, double margin, enum kvr_region *region,
                          double *log_e)
 {
-    *log_e = tell_at(s, margin, s->n, region);
+    *log_e = log_e_of_region(s, margin, s->n, region);
 }
 
 /* Returns the distance between the mean and the value m at which log E(m) reaches log_e, found by
@@ -127,7 +127,7 @@ double kvr_sequence_needed(const struct kvr_sequence *s, double margin, double l
 
     if (s->n < KVR_SEQUENCE_MIN)
         return NAN;
-    while (tell_at(s, margin, hi, &region) < log_e) {
+    while (log_e_of_region(s, margin, hi, &region) < log_e) {
         lo = hi;
         hi *= 2;
         if (hi > 1e7)
@@ -136,7 +136,7 @@ double kvr_sequence_needed(const struct kvr_sequence *s, double margin, double l
     while (hi - lo > 1) {
         const double mid = floor(0.5 * (lo + hi));
 
-        *(tell_at(s, margin, mid, &region) < log_e ? &lo : &hi) = mid;
+        *(log_e_of_region(s, margin, mid, &region) < log_e ? &lo : &hi) = mid;
     }
     return hi;
 }

@@ -133,7 +133,7 @@ static enum kvr_status check_pass(const struct kvr_trace *t, int pass, struct se
     return st;
 }
 
-static bool is_known_tensor(const struct kvr_trace_info *i, const char *name)
+static bool is_listed_file(const struct kvr_trace_info *i, const char *name)
 {
     char expected[KVR_TRACE_FILE_NAME];
     int chunk, index, layer;
@@ -153,7 +153,7 @@ static bool is_known_tensor(const struct kvr_trace_info *i, const char *name)
 
 /* Returns KVR_EFORMAT because the index does not list the file `name`. The message shows control
  * characters of the name as '?', because a terminal would interpret them. */
-static enum kvr_status fail_stranger(const char *dir, const char *name)
+static enum kvr_status fail_unlisted(const char *dir, const char *name)
 {
     char shown[100];
 
@@ -175,8 +175,8 @@ static enum kvr_status check_folder(const struct kvr_trace *t)
         return kvr_fail(errno == ENOMEM ? KVR_ENOMEM : KVR_EIO, "%s: cannot read the folder: %s",
                         kvr_trace_dir(t), strerror(errno));
     while (st == KVR_OK && (e = readdir(d)) != NULL)
-        if (!is_known_tensor(kvr_trace_info(t), e->d_name))
-            st = fail_stranger(kvr_trace_dir(t), e->d_name);
+        if (!is_listed_file(kvr_trace_info(t), e->d_name))
+            st = fail_unlisted(kvr_trace_dir(t), e->d_name);
     closedir(d);
     return st;
 }
