@@ -30,13 +30,10 @@ static enum kvr_status open_cache(kvreel_cache *c, const struct kvr_scheme *sche
     };
     enum kvr_path path = KVR_PATH_STAGED;
 
-    if (s->path && !kvr_path_find(s->path, &path))
-        return kvr_fail(KVR_EINVAL,
-                        "cache: unknown attention path '%s', need staged, fused, dense or decoded",
-                        s->path);
-    if (s->attend && !kvr_attend_find(s->attend, &shape.attend))
-        return kvr_fail(KVR_EINVAL, "cache: unknown attention arithmetic '%s', need float or int8",
-                        s->attend);
+    if (s->path)
+        KVR_TRY(kvr_path_parse(&path, "cache: unknown attention path", s->path));
+    if (s->attend)
+        KVR_TRY(kvr_attend_parse(&shape.attend, "cache: unknown attention arithmetic", s->attend));
     c->n_layers = s->n_layers;
     KVR_TRY(kvr_dev_open(&c->dev, KVR_CPU));
     return kvr_cache_open(&c->cache, c->dev, scheme, &shape, path);

@@ -56,6 +56,8 @@ extern const char *const kvr_attend_names[]; /* "float", "int8", NULL */
 /* Finds the arithmetic of attention with this name and writes it to *out. Returns false and leaves
  * *out unchanged if there is no such name. */
 bool kvr_attend_find(const char *name, enum kvr_attend_as *out);
+/* Like kvr_attend_find, but an unknown name fails with kvr_name_parse()'s message about `what`. */
+enum kvr_status kvr_attend_parse(enum kvr_attend_as *out, const char *what, const char *name);
 
 struct kvr_cache_shape {
     int n_layers, n_heads, head_dim; /* numbers of layers L and query heads H, and channels per head
@@ -102,6 +104,8 @@ static inline bool kvr_path_copies(enum kvr_path path)
 /* Finds the path with this name and writes it to *out. Returns false and leaves *out unchanged if
  * there is no such path. */
 bool kvr_path_find(const char *name, enum kvr_path *out);
+/* Like kvr_path_find, but an unknown name fails with kvr_name_parse()'s message about `what`. */
+enum kvr_status kvr_path_parse(enum kvr_path *out, const char *what, const char *name);
 
 struct kvr_pass {
     int chunk;    /* 0, 1, ... */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness/cache/cache.h"
+#include "harness/core/opts.h"
 
 const char *const kvr_path_names[] = { "staged", "fused", "dense", "decoded", NULL };
 
@@ -33,4 +34,22 @@ bool kvr_path_find(const char *name, enum kvr_path *out)
     if (i >= 0)
         *out = (enum kvr_path)i;
     return i >= 0;
+}
+
+enum kvr_status kvr_attend_parse(enum kvr_attend_as *out, const char *what, const char *name)
+{
+    int i;
+
+    KVR_TRY(kvr_name_parse(&i, kvr_attend_names, what, name));
+    *out = (enum kvr_attend_as)i;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_path_parse(enum kvr_path *out, const char *what, const char *name)
+{
+    int i;
+
+    KVR_TRY(kvr_name_parse(&i, kvr_path_names, what, name));
+    *out = (enum kvr_path)i;
+    return KVR_OK;
 }

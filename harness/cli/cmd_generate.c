@@ -87,16 +87,6 @@ static enum kvr_status open_truth(struct kvr_truth *t, const struct generate_opt
                     c->latent_w, c->latent_h);
 }
 
-static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
-{
-    for (int i = 0; kvr_switch_names[i]; i++)
-        if (strcmp(name, kvr_switch_names[i]) == 0) {
-            *out = (enum kvr_on_switch)i;
-            return KVR_OK;
-        }
-    return kvr_fail(KVR_EINVAL, "generate: --on-switch '%s': need keep, recache or reset", name);
-}
-
 /* Number of sink frames: the model's own, limited to `window` minus one chunk. window 0: no limit.
  */
 static int sink_of(const struct kvr_model_config *c, int window)
@@ -128,8 +118,10 @@ static enum kvr_status roll(struct clip *c, const struct studio *s, const struct
         .n_given = o->given,
         .shot_offset = config->shot_offset,
     };
+    int on_switch;
 
-    KVR_TRY(find_switch(o->on_switch, &req.on_switch));
+    KVR_TRY(kvr_name_parse(&on_switch, kvr_switch_names, "generate: --on-switch", o->on_switch));
+    req.on_switch = (enum kvr_on_switch)on_switch;
 
     KVR_TRY(kvr_scheme_open(&c->scheme, method, set, n_set));
     KVR_TRY(kvr_scheme_check(c->scheme, config->n_heads, config->dim / config->n_heads));

@@ -323,25 +323,14 @@ static void print_text(const json_t *doc)
         print_as_stored(as_stored);
 }
 
-static enum kvr_status path_of(const char *name, enum kvr_path *out)
-{
-    const char *near = kvr_nearest(name, kvr_path_names);
-
-    if (kvr_path_find(name, out))
-        return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "predict: --path '%s': need staged, fused, dense or decoded%s%s%s",
-                    name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
 /* Parses a device name; the device need not be present on this machine. */
 static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
 {
-    const char *near = kvr_nearest(name, kvr_device_names);
+    int i;
 
-    if (kvr_device_backend(name, out))
-        return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "predict: --device '%s': need " KVR_DEVICE_HELP "%s%s%s", name,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    KVR_TRY(kvr_name_parse(&i, kvr_device_names, "predict: --device", name));
+    kvr_device_backend(name, out);
+    return KVR_OK;
 }
 
 /* Reads the config of the model that has the chosen geometry (o->geometry). Sets *known to false if
@@ -398,7 +387,7 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
     if (o->frames)
         KVR_TRY(kvr_latent_frames(&geo, o->frames, &latent_frames));
     kvr_cli_note_chunks("predict", o->frames, &geo, latent_frames);
-    KVR_TRY(path_of(o->path, &path));
+    KVR_TRY(kvr_path_parse(&path, "predict: --path", o->path));
     KVR_TRY(backend_of(o->device, &backend));
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
     kvr_geometry_compute(&geo, backend, compute);

@@ -98,18 +98,14 @@ static enum kvr_status roll(struct job *j, int prompt)
 
 static enum kvr_status find_rule(struct job *j)
 {
-    const char *near = kvr_nearest(j->o->rule, kvr_head_rule_names);
+    int rule;
 
-    j->rule = (struct kvr_head_rule_opts){ .alpha = j->o->alpha,
+    KVR_TRY(kvr_name_parse(&rule, kvr_head_rule_names, "profile: --rule", j->o->rule));
+    j->rule = (struct kvr_head_rule_opts){ .rule = (enum kvr_head_rule)rule,
+                                           .alpha = j->o->alpha,
                                            .dummy = j->o->dummy,
                                            .rate = j->o->rate };
-    for (int i = 0; kvr_head_rule_names[i]; i++)
-        if (strcmp(kvr_head_rule_names[i], j->o->rule) == 0) {
-            j->rule.rule = (enum kvr_head_rule)i;
-            return KVR_OK;
-        }
-    return kvr_fail(KVR_EINVAL, "profile: --rule '%s': need forcing, dummy or pyramid%s%s%s",
-                    j->o->rule, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return KVR_OK;
 }
 
 static enum kvr_status find_what(struct job *j, const struct kvr_call *call)

@@ -390,3 +390,20 @@ const char *kvr_opts_call(const char *name, const struct kvr_opt *table, const v
         snprintf(buf + at, n - at, ")");
     return buf;
 }
+
+enum kvr_status kvr_name_parse(int *out, const char *const *names, const char *what,
+                               const char *name)
+{
+    const char *near;
+    char list[256];
+
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], name) == 0) {
+            *out = i;
+            return KVR_OK;
+        }
+    near = kvr_nearest(name, names);
+    return kvr_fail(KVR_EINVAL, "%s '%s': need %s%s%s%s", what, name,
+                    kvr_join_or(list, sizeof list, names), near ? "; did you mean '" : "",
+                    near ? near : "", near ? "'?" : "");
+}

@@ -88,6 +88,12 @@ char *kvr_trim(char *text);
  * third of the letters of the longer word. */
 const char *kvr_nearest(const char *word, const char *const *names);
 
+/* Sets *out to the index of `name` in NULL-terminated `names`. If the list does not have the name,
+ * fails with KVR_EINVAL and the message "WHAT 'NAME': need A, B or C; did you mean 'B'?". The
+ * question is omitted if kvr_nearest() finds no name. */
+enum kvr_status kvr_name_parse(int *out, const char *const *names, const char *what,
+                               const char *name);
+
 #ifdef __cplusplus
 }
 #endif

@@ -277,31 +277,11 @@ static enum kvr_status add_measured(struct kvr_worker_job *j, const struct kvr_r
 
 /* --- the cell --------------------------------------------------------------------------- */
 
-static enum kvr_status find_path(const char *name, enum kvr_path *out)
+static enum kvr_status read_attention(const struct kvr_worker_job *j, enum kvr_path *path,
+                                      enum kvr_attend_as *attend)
 {
-    if (kvr_path_find(name, out))
-        return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "%s: path '%s': need staged, fused, dense or decoded", where, name);
-}
-
-static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
-{
-    for (int i = 0; i < KVR_N_SWITCHES; i++)
-        if (strcmp(name, kvr_switch_names[i]) == 0) {
-            *out = (enum kvr_on_switch)i;
-            return KVR_OK;
-        }
-    return kvr_fail(KVR_EINVAL, "%s: on_switch '%s': need keep, recache or reset", where, name);
-}
-
-static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
-{
-    for (int i = 0; i < KVR_N_FORCINGS; i++)
-        if (strcmp(kvr_forcing_names[i], name) == 0) {
-            *out = (enum kvr_forcing)i;
-            return KVR_OK;
-        }
-    return kvr_fail(KVR_EINVAL, "%s: forcing '%s': need none, teacher or step", where, name);
+    KVR_TRY(kvr_path_parse(path, KVR_WORKER_REQUEST ": path", j->set.path));
+    return kvr_attend_parse(attend, KVR_WORKER_REQUEST ": attend", j->set.attend);
 }
 
 /* Runs warm-up rollouts, which fill caches and page tables. Each starts from other noise than the
@@ -524,19 +504,20 @@ static enum kvr_status measure(struct kvr_worker_job *j, struct kvr_dev *dev,
         .jitter_draw = j->set.jitter,
         .jitter_magnitude = ldexp(1, -j->set.jitter_bits),
     };
-    enum kvr_forcing forcing = KVR_FORCING_NONE;
+    int forcing, on_switch;
     float *teacher = NULL;
     enum kvr_status st;
 
-    KVR_TRY(find_path(j->set.path, &req.path));
-    if (!kvr_attend_find(j->set.attend, &req.attend))
-        return kvr_fail(KVR_EINVAL, "%s: attend '%s': need float or int8", where, j->set.attend);
+    KVR_TRY(read_attention(j, &req.path, &req.attend));
     req.staged_bytes = (int64_t)j->set.staging << 20;
-    KVR_TRY(find_forcing(j->set.forcing, &forcing));
-    KVR_TRY(find_switch(j->set.on_switch, &req.on_switch));
+    KVR_TRY(kvr_name_parse(&forcing, kvr_forcing_names, KVR_WORKER_REQUEST ": forcing",
+                           j->set.forcing));
+    KVR_TRY(kvr_name_parse(&on_switch, kvr_switch_names, KVR_WORKER_REQUEST ": on_switch",
+                           j->set.on_switch));
+    req.on_switch = (enum kvr_on_switch)on_switch;
     if (forcing != KVR_FORCING_NONE)
         KVR_TRY(kvr_worker_reference(j->request, j->spec, j->out_dir, dev, &req, &teacher));
-    req.forcing = forcing;
+    req.forcing = (enum kvr_forcing)forcing;
     req.teacher = teacher;
     st = measure_as(j, dev, &req, scheme, probe);
     free(teacher);
@@ -554,9 +535,7 @@ static enum kvr_status measure_text(struct kvr_worker_job *j, struct kvr_dev *de
     struct kvr_text_result r;
     enum kvr_status st;
 
-    KVR_TRY(find_path(j->set.path, &req.path));
-    if (!kvr_attend_find(j->set.attend, &req.attend))
-        return kvr_fail(KVR_EINVAL, "%s: attend '%s': need float or int8", where, j->set.attend);
+    KVR_TRY(read_attention(j, &req.path, &req.attend));
     KVR_TRY(kvr_worker_text_open(&text, &req));
     st = kvr_worker_text_warm_up(&text, scheme, j->answer);
     if (st == KVR_OK) {
@@ -625,9 +604,7 @@ static enum kvr_status measure_trace(struct kvr_worker_job *j, struct kvr_dev *d
     struct kvr_trace *t;
     enum kvr_status st = KVR_OK;
 
-    KVR_TRY(find_path(j->set.path, &req.path));
-    if (!kvr_attend_find(j->set.attend, &req.attend))
-        return kvr_fail(KVR_EINVAL, "%s: attend '%s': need float or int8", where, j->set.attend);
+    KVR_TRY(read_attention(j, &req.path, &req.attend));
     req.staged_bytes = (int64_t)j->set.staging << 20;
     KVR_TRY(kvr_worker_trace_open(&t, j->spec, j->request, &j->set, &req));
     opts.n_passes = kvr_trace_info(t)->most_passes;

@@ -224,6 +224,22 @@ START_TEST(nearest_names)
 }
 END_TEST
 
+START_TEST(a_name_of_a_list)
+{
+    static const char *const names[] = { "keep", "recache", "reset", NULL };
+    int i = -1;
+
+    ck_assert_int_eq(kvr_name_parse(&i, names, "x: --y", "reset"), KVR_OK);
+    ck_assert_int_eq(i, 2);
+    ck_assert_int_eq(kvr_name_parse(&i, names, "x: --y", "drop"), KVR_EINVAL);
+    ck_assert_str_eq(kvr_error(), "x: --y 'drop': need keep, recache or reset");
+    ck_assert_int_eq(kvr_name_parse(&i, names, "x: --y", "rest"), KVR_EINVAL);
+    ck_assert_str_eq(kvr_error(),
+                     "x: --y 'rest': need keep, recache or reset; did you mean 'reset'?");
+    ck_assert_int_eq(i, 2);
+}
+END_TEST
+
 START_TEST(a_call_spells_every_option_out)
 {
     static const struct kvr_opt nothing[] = { { 0 } };
@@ -252,6 +268,7 @@ int main(void)
     tcase_add_test(tc, text_reads_back);
     tcase_add_test(tc, find);
     tcase_add_test(tc, nearest_names);
+    tcase_add_test(tc, a_name_of_a_list);
     tcase_add_test(tc, a_call_spells_every_option_out);
     suite_add_tcase(s, tc);
     return run_suite(s);
