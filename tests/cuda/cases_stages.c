@@ -210,10 +210,10 @@ static void relative(const struct kvr_stage_job *job, const struct kvr_stage_dat
 START_TEST(relative_steps)
 {
     struct kvr_codec *c = open_codec("hadamard | sym(bits=8)", KVR_K, false, KVR_COMPUTE_F32);
-    struct kvr_stage said = *c->stage[1].stage;
+    struct kvr_stage stage = *c->stage[1].stage;
 
-    said.noise = relative;
-    c->stage[1].stage = &said;
+    stage.noise = relative;
+    c->stage[1].stage = &stage;
     for (int f = 0; f < N_FILLS; f++)
         compare(c, &shapes[2], (enum fill)f);
     kvr_codec_close(&c);

@@ -335,10 +335,10 @@ START_TEST(wrong_in_bf16)
 }
 END_TEST
 
-/* library: the library's path. does: the fault of the stand-in. said: text that
+/* library: the library's path. does: the fault of the stand-in. message: text that
  * kvr_conv_context_library() must contain. */
 static const struct {
-    const char *library, *does, *said;
+    const char *library, *does, *message;
 } without[] = {
     { NULL, NULL, "kvreel (cuDNN: not used, since the kernels are emulated on the CPU)" },
     { "none", NULL, "kvreel (cuDNN: disabled by KVREEL_CUDNN=none)" },
@@ -380,8 +380,8 @@ START_TEST(by_the_own_kernel)
     if (without[_i].does)
         setenv("KVR_TEST_CUDNN", without[_i].does, 1);
     ck_assert_msg(rig_open(&there, KVR_CUDA, j) == KVR_OK, "%s", kvr_error());
-    ck_assert_msg(strstr(kvr_conv_context_library(there.context), without[_i].said) != NULL, "%s",
-                  kvr_conv_context_library(there.context));
+    ck_assert_msg(strstr(kvr_conv_context_library(there.context), without[_i].message) != NULL,
+                  "%s", kvr_conv_context_library(there.context));
     ck_assert_int_eq(convolve(&there, j, &got), KVR_OK);
     ck_assert(memcmp(want, got, (size_t)(3 * 4 * 7) * sizeof *got) == 0);
     free(want);

@@ -78,7 +78,7 @@ END_TEST
 static const struct {
     const char *text;
     bool whole; /* true: the text is the whole file; false: it is appended to a valid file */
-    const char *said;
+    const char *message;
 } damaged[] = {
     { "4x5x6 bf16 = 3\n", false, "line 5 of the file is damaged: measured again" },
     { "4x5x6 bf16 = x 1.0\n", false, "line 5 of the file is damaged" },
@@ -105,7 +105,7 @@ START_TEST(measured_again)
     fputs(damaged[_i].text, f);
     fclose(f);
     t = opened("a card; driver 1; library 2");
-    ck_assert_msg(strstr(kvr_tune_words(t), damaged[_i].said) != NULL, "%s", kvr_tune_words(t));
+    ck_assert_msg(strstr(kvr_tune_words(t), damaged[_i].message) != NULL, "%s", kvr_tune_words(t));
     ck_assert(!kvr_tune_find(t, "7x8x9 bf16", &choice));
     ck_assert_int_eq(kvr_tune_keep(t, "7x8x9 bf16", 1, 2), KVR_OK);
     kvr_tune_close(&t);

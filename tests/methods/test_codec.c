@@ -107,7 +107,7 @@ END_TEST
 START_TEST(a_former_name_is_the_same_stage)
 {
     static const struct {
-        const char *said, *now, *first;
+        const char *written, *now, *first;
     } some[] = {
         { "exact", "raw(type=bf16)", "exact(type=bf16)" },
         { "raw", "raw(type=bf16)", "exact(type=bf16)" },
@@ -118,7 +118,7 @@ START_TEST(a_former_name_is_the_same_stage)
     char first[256];
 
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-        struct kvr_codec *c = open_codec(some[i].said, KVR_K, false, KVR_COMPUTE_F32);
+        struct kvr_codec *c = open_codec(some[i].written, KVR_K, false, KVR_COMPUTE_F32);
 
         ck_assert_str_eq(c->text, some[i].now);
         kvr_codec_first_text(c->text, first, sizeof first);

@@ -224,7 +224,7 @@ START_TEST(a_file_that_is_none_is_refused)
         int heads, n, n_layers;
         const char *name;
         enum kvr_dtype dtype;
-        const char *said;
+        const char *message;
         enum kvr_status status;
     } bad[] = {
         { H + 1, 2 * LAYERS, LAYERS, NULL, KVR_F32, "k.1", KVR_EFORMAT },
@@ -250,8 +250,8 @@ START_TEST(a_file_that_is_none_is_refused)
     c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
     ck_assert_msg(kvr_codec_encode_at(c, dev, x, &shape, &place, work, &p) == bad[_i].status,
                   "%d: %s", _i, kvr_error());
-    ck_assert_msg(strstr(kvr_error(), bad[_i].said) && strstr(kvr_error(), file), "'%s' lacks '%s'",
-                  kvr_error(), bad[_i].said);
+    ck_assert_msg(strstr(kvr_error(), bad[_i].message) && strstr(kvr_error(), file),
+                  "'%s' lacks '%s'", kvr_error(), bad[_i].message);
     kvr_codec_close(&c);
     kvr_dev_close(&dev);
     remove(file);

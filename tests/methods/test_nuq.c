@@ -273,7 +273,7 @@ END_TEST
 START_TEST(a_file_that_is_none_is_refused)
 {
     static const struct {
-        const char *text, *said;
+        const char *text, *message;
         enum kvr_status status;
     } bad[] = {
         { "k 0 -1 0 1\n", ":1: need k (keys) or v (values), a layer index, and 4 ascending levels",
@@ -308,8 +308,8 @@ START_TEST(a_file_that_is_none_is_refused)
     c = calibrated("kvquant(bits=2)", KVR_K);
     ck_assert_msg(kvr_codec_encode_at(c, dev, x, &shape, &place, work, &p) == bad[_i].status,
                   "%s: %s", bad[_i].text, kvr_error());
-    ck_assert_msg(strstr(kvr_error(), bad[_i].said) && strstr(kvr_error(), table),
-                  "'%s' lacks '%s'", kvr_error(), bad[_i].said);
+    ck_assert_msg(strstr(kvr_error(), bad[_i].message) && strstr(kvr_error(), table),
+                  "'%s' lacks '%s'", kvr_error(), bad[_i].message);
     kvr_codec_close(&c);
     kvr_dev_close(&dev);
     remove_table();

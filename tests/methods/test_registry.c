@@ -350,13 +350,13 @@ START_TEST(unknown_names_are_refused)
 END_TEST
 
 /* Options as `show` would print them: "PREFIXname=value ". */
-struct said {
+struct option_text {
     char text[8192];
 };
 
-static void say_option(void *ctx, const char *prefix, const struct kvr_opt *o, const char *value)
+static void append_option(void *ctx, const char *prefix, const struct kvr_opt *o, const char *value)
 {
-    struct said *s = ctx;
+    struct option_text *s = ctx;
     const size_t n = strlen(s->text);
 
     snprintf(s->text + n, sizeof s->text - n, " %s%s=%s", prefix, o->name, value);
@@ -394,18 +394,18 @@ START_TEST(options_have_no_order)
         for (int k = 0; k < 6; k++) {
             struct kvr_setting set[3];
             struct kvr_scheme *p = NULL;
-            struct said said = { "" };
+            struct option_text option_text = { "" };
             int n = 0;
 
             for (int j = 0; j < 3; j++)
                 if (cases[i].set[order[k][j]].name)
                     set[n++] = cases[i].set[order[k][j]];
             ck_assert_msg(kvr_scheme_open(&p, cases[i].spec, set, n) == KVR_OK, "%s", kvr_error());
-            kvr_scheme_visit_options(p, say_option, &said);
+            kvr_scheme_visit_options(p, append_option, &option_text);
             for (int j = 0; j < 2; j++)
-                ck_assert_msg(strstr(said.text, cases[i].want[j]) != NULL,
+                ck_assert_msg(strstr(option_text.text, cases[i].want[j]) != NULL,
                               "%s, order %d: no '%s' in%s", cases[i].spec, k, cases[i].want[j],
-                              said.text);
+                              option_text.text);
             kvr_scheme_close(&p);
         }
 }

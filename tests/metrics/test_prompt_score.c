@@ -48,18 +48,18 @@ static void measure(const struct clip *c, const char *prompt, int frames,
 {
     struct kvr_tensor t;
     struct kvr_frames f;
-    struct kvr_prompt_words said;
+    struct kvr_prompt_words words;
     struct kvr_metric_input in = { .ref = &f, .test = &f, .chunk = 3 };
 
     ck_assert_int_eq(kvr_st_get(file, c->name, &t), KVR_OK);
     f = (struct kvr_frames){ frames, 48, 48, t.data };
-    ck_assert_int_eq(kvr_prompt_words_open(&said, "models/nano", &config, prompt, frames / 3),
+    ck_assert_int_eq(kvr_prompt_words_open(&words, "models/nano", &config, prompt, frames / 3),
                      KVR_OK);
-    ck_assert_int_eq(said.prompt.n_chunks, frames / 3);
-    in.prompt = &said.prompt;
+    ck_assert_int_eq(words.prompt.n_chunks, frames / 3);
+    in.prompt = &words.prompt;
     ck_assert_msg(kvr_metric_measure(kvr_metric_find("prompt_score"), &in, v) == KVR_OK, "%s",
                   kvr_error());
-    kvr_prompt_words_close(&said);
+    kvr_prompt_words_close(&words);
 }
 
 START_TEST(as_trained)

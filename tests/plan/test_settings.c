@@ -178,14 +178,14 @@ START_TEST(every_row_is_documented)
 {
     char line[1024], says[64];
     FILE *f = fopen("docs/sweeps.md", "r");
-    bool told = false;
+    bool found = false;
 
     ck_assert_ptr_nonnull(f);
     snprintf(says, sizeof says, "| `%s` |", kvr_setting_rows[_i].name);
-    while (!told && fgets(line, sizeof line, f))
-        told = strncmp(line, says, strlen(says)) == 0;
+    while (!found && fgets(line, sizeof line, f))
+        found = strncmp(line, says, strlen(says)) == 0;
     fclose(f);
-    ck_assert_msg(told, "docs/sweeps.md has no row %s", says);
+    ck_assert_msg(found, "docs/sweeps.md has no row %s", says);
 }
 END_TEST
 

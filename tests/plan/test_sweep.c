@@ -193,13 +193,13 @@ static void is_read_back(const char *text)
 
 START_TEST(redundant_options_give_the_same_cell)
 {
-    const char *const plain[] = { same_cells[_i][0], NULL }, *const said[] = { same_cells[_i][1],
-                                                                               NULL };
+    const char *const plain[] = { same_cells[_i][0], NULL }, *const config[] = { same_cells[_i][1],
+                                                                                 NULL };
     struct kvr_config c, c2;
     struct kvr_sweep s, s2;
 
     must_make(&c, &s, ONE, plain);
-    must_make(&c2, &s2, ONE, said);
+    must_make(&c2, &s2, ONE, config);
     ck_assert_str_eq(s2.cell[1].spec, s.cell[1].spec);
     ck_assert_str_eq(s2.cell[1].key, s.cell[1].key);
     is_read_back(s2.cell[1].spec);
@@ -212,7 +212,7 @@ END_TEST
  * and the value solved for a `fit` budget. All cells of a method get the same solved value. */
 START_TEST(options_and_solutions_are_in_the_spec)
 {
-    static const char *const said[] = {
+    static const char *const config[] = {
         "methods=[{method: AGE_TIER_INT4, options: {old.bits: [2, 8], k.bits: 2, recent.bits: 4}},"
         " {method: RTN_INT4, options: {group: fit 5}}]",
         "frames=[6, 9]", "baselines=none", "control=0", NULL
@@ -220,7 +220,7 @@ START_TEST(options_and_solutions_are_in_the_spec)
     struct kvr_config c;
     struct kvr_sweep s;
 
-    must_make(&c, &s, ONE, said);
+    must_make(&c, &s, ONE, config);
     ck_assert_int_eq(s.n_cells, 2 * 4);
     for (int i = 0; i < s.n_cells; i++)
         is_read_back(s.cell[i].spec);

@@ -20,11 +20,11 @@ EXPORT int kvr_on_the_emulated_device;
 EXPORT long kvr_test_products[PROPOSALS];
 EXPORT kvr_standin_blaslt_fn kvr_standin_blaslt;
 
-static bool told(const char *word)
+static bool fault_is(const char *word)
 {
-    const char *said = getenv("KVR_TEST_BLASLT");
+    const char *fault = getenv("KVR_TEST_BLASLT");
 
-    return said && strcmp(said, word) == 0;
+    return fault && strcmp(fault, word) == 0;
 }
 
 static void wait_ms(long ms)
@@ -90,14 +90,14 @@ enum kvr_status kvr_standin_blaslt(struct kvr_stream *s, const struct kvr_blaslt
     float *xs, *ws, *bs = NULL, *ys;
     bool ok;
 
-    if (told("refuses") || h->choice >= PROPOSALS)
+    if (fault_is("refuses") || h->choice >= PROPOSALS)
         return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt stand-in: no proposal %d", h->choice);
     if (!x)
         return KVR_OK;
     kvr_test_products[h->choice]++;
-    if (told("fails") && h->choice <= FASTEST)
+    if (fault_is("fails") && h->choice <= FASTEST)
         return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt stand-in: proposal %d does not run", h->choice);
-    if (told("slow"))
+    if (fault_is("slow"))
         wait_ms(200);
     else if (h->choice != FASTEST)
         wait_ms(30);

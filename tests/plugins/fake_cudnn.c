@@ -50,11 +50,11 @@ struct kvr_cudnn_descriptor {
 static int live;
 static const char *last = "";
 
-static bool told(const char *what)
+static bool fault_is(const char *what)
 {
-    const char *said = getenv("KVR_TEST_CUDNN");
+    const char *fault = getenv("KVR_TEST_CUDNN");
 
-    return said && strcmp(said, what) == 0;
+    return fault && strcmp(fault, what) == 0;
 }
 
 static kvr_cudnn_log_fn *log_fn;
@@ -295,7 +295,7 @@ static int finalize_plan(struct kvr_cudnn_descriptor *plan)
     const struct kvr_cudnn_descriptor *config =
         descr_of(plan, KVR_CUDNN_EXECUTION_PLAN_ENGINE_CONFIG);
 
-    if (told("no kernel") || (told("second") && config->proposal == 0))
+    if (fault_is("no kernel") || (fault_is("second") && config->proposal == 0))
         return refuse(NO_PATTERN, "no kernel for this pattern\nand a second line");
     plan->graph = config->graph;
     return 0;
@@ -334,7 +334,7 @@ int cudnnBackendGetAttribute(kvr_cudnn_descr d, int name, int type, int64_t room
     if (name != KVR_CUDNN_ENGINEHEUR_RESULTS || type != KVR_CUDNN_TYPE_BACKEND_DESCRIPTOR)
         return refuse(WRONG_TYPE, "an attribute that cannot be asked for");
     log_message(KVR_CUDNN_SEV_WARNING + 1, "function called:\nof many lines");
-    *n = told("no proposals") || (told("compiled") && !compiles()) ? 0 : N_PROPOSALS;
+    *n = fault_is("no proposals") || (fault_is("compiled") && !compiles()) ? 0 : N_PROPOSALS;
     if (!*n)
         log_message(KVR_CUDNN_SEV_WARNING,
                     "function called:\n   Reason: no engine takes it\n\nTime: 7\n");
@@ -457,7 +457,7 @@ static int product(struct state *s, const struct kvr_cudnn_descriptor *op)
                                       *tc = descr_of(op, KVR_CUDNN_OPERATION_MATMUL_CDESC);
     const int64_t *da = list_of(ta, KVR_CUDNN_TENSOR_DIMENSIONS),
                   n = list_of(tb, KVR_CUDNN_TENSOR_DIMENSIONS)[3];
-    const float by = told("wrong") ? 1.02f : 1;
+    const float by = fault_is("wrong") ? 1.02f : 1;
     float *a, *b, *c;
     int rc = operand(s, ta, &a);
 
@@ -560,7 +560,7 @@ int cudnnBackendExecute(kvr_cudnn_handle h, kvr_cudnn_descr plan, kvr_cudnn_desc
 
 size_t cudnnGetVersion(void)
 {
-    return told("old") ? 8907 : 91900;
+    return fault_is("old") ? 8907 : 91900;
 }
 
 const char *cudnnGetErrorString(int status)
@@ -577,7 +577,7 @@ void cudnnGetLastErrorString(char *text, size_t n)
 int cudnnCreate(kvr_cudnn_handle *out)
 {
     *out = NULL;
-    if (told("no device"))
+    if (fault_is("no device"))
         return KVR_CUDNN_NOT_INITIALIZED;
     *out = calloc(1, sizeof **out);
     return *out ? 0 : refuse(4003, "out of memory");

@@ -44,11 +44,11 @@ static struct kvr_stream *stream;
 EXPORT int kvr_on_the_emulated_device;
 EXPORT long kvr_test_convolutions;
 
-static bool told(const char *word)
+static bool fault_is(const char *word)
 {
-    const char *said = getenv("KVR_TEST_CUDNN");
+    const char *fault = getenv("KVR_TEST_CUDNN");
 
-    return said && strcmp(said, word) == 0;
+    return fault && strcmp(fault, word) == 0;
 }
 
 EXPORT size_t cudnnGetVersion(void);
@@ -66,8 +66,8 @@ EXPORT const char *cudnnGetErrorString(int status)
 EXPORT int cudnnCreate(void **out);
 EXPORT int cudnnCreate(void **out)
 {
-    *out = told("dead") ? NULL : &stream;
-    return told("dead") ? FAILED : 0;
+    *out = fault_is("dead") ? NULL : &stream;
+    return fault_is("dead") ? FAILED : 0;
 }
 
 EXPORT int cudnnDestroy(void *c);
@@ -193,7 +193,7 @@ EXPORT int cudnnGetConvolutionForwardAlgorithm_v7(void *c, const struct shape *x
         { .algo = RIGHT, .ms = 3, .bytes = WORKSPACE, .determinism = 1, .math = FMA_MATH },
     };
 
-    if (told("refuses") || !fits(x, w, v, y) || c != &stream)
+    if (fault_is("refuses") || !fits(x, w, v, y) || c != &stream)
         return NOT_SUPPORTED;
     *n = room < 4 ? room : 4;
     memcpy(out, all, (size_t)*n * sizeof *out);
@@ -284,12 +284,13 @@ EXPORT int cudnnConvolutionForward(void *c, const float *alpha, const struct sha
                                    size_t bytes, const float *beta, const struct shape *y, void *ys)
 {
     const bool half = y->type == BFLOATS;
-    const double off = algo == WRONG || told("wrong") || v->math != (half ? TENSOR_MATH : FMA_MATH)
-                           ? (half ? 1.05 : 1.001)
-                           : 1;
+    const double off =
+        algo == WRONG || fault_is("wrong") || v->math != (half ? TENSOR_MATH : FMA_MATH)
+            ? (half ? 1.05 : 1.001)
+            : 1;
     float *from = fetch(xs, x), *weights = fetch(ws, w), *to = fetch(ys, y);
     static const char scratch[WORKSPACE];
-    bool ok = c == &stream && from && weights && to && !told("fails");
+    bool ok = c == &stream && from && weights && to && !fault_is("fails");
 
     kvr_test_convolutions++;
     if (algo == RIGHT)
@@ -302,7 +303,7 @@ EXPORT int cudnnConvolutionForward(void *c, const float *alpha, const struct sha
 
         to[i] = (float)((double)*alpha * sum + (double)*beta * (double)to[i]);
     }
-    if (ok && told("nan"))
+    if (ok && fault_is("nan"))
         to[count(y) / 2] = NAN;
     ok = ok && store(ys, y, to);
     free(from);

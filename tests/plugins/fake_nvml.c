@@ -22,20 +22,20 @@ struct state {
 
 static struct state now(void)
 {
-    const char *said = getenv("KVR_TEST_GPU");
+    const char *value = getenv("KVR_TEST_GPU");
     struct state s = { 1980, 40, 0, 0, 0 };
 
-    if (said)
-        sscanf(said, "%u %u %llx %u %u", &s.mhz, &s.celsius, &s.reasons, &s.busy, &s.processes);
+    if (value)
+        sscanf(value, "%u %u %llx %u %u", &s.mhz, &s.celsius, &s.reasons, &s.busy, &s.processes);
     return s;
 }
 
 EXPORT int nvmlInit_v2(void);
 EXPORT int nvmlInit_v2(void)
 {
-    const char *said = getenv("KVR_TEST_GPU");
+    const char *value = getenv("KVR_TEST_GPU");
 
-    return said && strcmp(said, "no driver") == 0 ? 9 : 0;
+    return value && strcmp(value, "no driver") == 0 ? 9 : 0;
 }
 
 EXPORT const char *nvmlErrorString(int error);
@@ -133,23 +133,23 @@ static unsigned long long number(const char *text, int n)
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, void *list);
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, void *list)
 {
-    const char *said = getenv("KVR_TEST_GPU_MEMORY");
+    const char *value = getenv("KVR_TEST_GPU_MEMORY");
     struct process *to = list;
     static int call;
 
     (void)gpu;
-    if (!list || !said) {
+    if (!list || !value) {
         *n = now().processes;
         return *n ? 7 : 0; /* NVML error 7: the list is too small */
     }
-    if (strncmp(said, "other", 5) == 0) {
-        to[0] = (struct process){ 1, number(said + 5, 0), 0, 0 };
-        to[1] = (struct process){ 2, number(said + 5, 1), 0, 0 };
+    if (strncmp(value, "other", 5) == 0) {
+        to[0] = (struct process){ 1, number(value + 5, 0), 0, 0 };
+        to[1] = (struct process){ 2, number(value + 5, 1), 0, 0 };
         *n = 2;
         return 0;
     }
-    to[0] = (struct process){ (unsigned)getpid(), number(said, call++), 0, 0 };
-    if (strcmp(said, "hidden") == 0)
+    to[0] = (struct process){ (unsigned)getpid(), number(value, call++), 0, 0 };
+    if (strcmp(value, "hidden") == 0)
         to[0].used_bytes = ~0ull;
     *n = 1;
     return 0;

@@ -86,7 +86,7 @@ static const struct kvr_stage seen = {
     .cpu = { .encode = look, .decode = leave },
 };
 
-static const struct kvr_method told = {
+static const struct kvr_method seen_int4 = {
     .name = "SEEN_INT4",
     .family = "SEEN",
     .title = "round to nearest, with a stage that sees the previous block",
@@ -96,5 +96,5 @@ static const struct kvr_method told = {
 };
 
 static const struct kvr_stage *const stages[] = { &memo, &seen, NULL };
-static const struct kvr_method *const methods[] = { &told, NULL };
+static const struct kvr_method *const methods[] = { &seen_int4, NULL };
 KVR_PLUGIN(.name = "memo", .version = "1.0", .stages = stages, .methods = methods);

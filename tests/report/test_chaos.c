@@ -236,7 +236,7 @@ START_TEST(without_reruns)
         .db = db, .metric = "psnr", .against = "BF16", .level = 0.95
     };
     struct kvr_table *t;
-    bool said = false;
+    bool found = false;
     double margin;
 
     draw_values(1, 1.0);
@@ -245,15 +245,15 @@ START_TEST(without_reruns)
     ck_assert_str_eq(cell_of(t, "WORSE", "beyond_chaos"), "");
     kvr_table_close(&t);
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
-    said = strstr(t->note, "no BF16 reruns with perturbed noise exist");
-    ck_assert(said);
-    said = strstr(t->note, "missing baselines: INT8 (INT8_PTH), FP8 (FP8_PTH), BF16 over");
-    ck_assert(said);
+    found = strstr(t->note, "no BF16 reruns with perturbed noise exist");
+    ck_assert(found);
+    found = strstr(t->note, "missing baselines: INT8 (INT8_PTH), FP8 (FP8_PTH), BF16 over");
+    ck_assert(found);
     kvr_table_close(&t);
     exec("UPDATE cell SET name = 'FP8_PTH' WHERE name <> 'BF16'");
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
-    said = strstr(t->note, "missing baselines: INT8 (INT8_PTH), BF16 over");
-    ck_assert_msg(said, "%s", t->note);
+    found = strstr(t->note, "missing baselines: INT8 (INT8_PTH), BF16 over");
+    ck_assert_msg(found, "%s", t->note);
     kvr_table_close(&t);
     ck_assert_int_eq(kvr_chaos_margin(&margin, db, "psnr"), KVR_OK);
     ck_assert(isnan(margin));
@@ -295,18 +295,18 @@ END_TEST
 START_TEST(unstable_prompts_are_named)
 {
     struct kvr_table *t;
-    bool said = false;
+    bool found = false;
 
     draw_values(4, 1.0);
     exec("UPDATE metric SET value = 22 WHERE cell = '0-7-1-2'");
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
     /* forced rollouts have their own rows, reruns have none */
     ck_assert_int_eq(t->n_rows, 2 * 3);
-    said = strstr(
+    found = strstr(
         t->note,
         "prompts whose BF16 reruns with perturbed noise diverge from the BF16 rollout, so their "
         "fidelity is unreliable (in parentheses: lowest PSNR of a rerun): p07 (22.0 dB)");
-    ck_assert(said);
+    ck_assert(found);
     ck_assert(number_of(t, "TWIN", "psnr_floor") > 50);
     ck_assert(number_of(t, "TWIN", "psnr_jitter") > 0.8);
     kvr_table_close(&t);
@@ -317,14 +317,14 @@ END_TEST
 START_TEST(huge_values_fit_into_the_note)
 {
     struct kvr_table *t;
-    bool said = false;
+    bool found = false;
 
     draw_values(4, 1.0);
     exec("UPDATE metric SET value = 1e300 WHERE name = 'psnr' AND cell LIKE '0-%-%-1'");
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
-    said = strstr(t->note, " dB to BF16 without perturbation; methods that are closer to BF16 ") &&
-           strlen(strstr(t->note, " have a PSNR of ")) > 300;
-    ck_assert_msg(said, "%s", t->note);
+    found = strstr(t->note, " dB to BF16 without perturbation; methods that are closer to BF16 ") &&
+            strlen(strstr(t->note, " have a PSNR of ")) > 300;
+    ck_assert_msg(found, "%s", t->note);
     kvr_table_close(&t);
 }
 END_TEST

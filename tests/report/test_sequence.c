@@ -121,19 +121,20 @@ END_TEST
 START_TEST(e_bh)
 {
     const double log_e[] = { log(1000), 0, log(70), NAN, log(61), log(39), 1 };
-    bool told[7];
+    bool rejected[7];
     double threshold;
 
     /* The NaN is not tested, so there are six claims. For k rejections e-BH needs k claims with E
      * >= 6 / (.05 k). E = 39 is below the 40 of k = 3, but above the 30 of k = 4, so four claims
      * are rejected. */
-    ck_assert_int_eq(kvr_e_bh(log_e, 7, alpha, told, &threshold), KVR_OK);
-    ck_assert(told[0] && told[2] && told[4] && told[5] && !told[1] && !told[3] && !told[6]);
+    ck_assert_int_eq(kvr_e_bh(log_e, 7, alpha, rejected, &threshold), KVR_OK);
+    ck_assert(rejected[0] && rejected[2] && rejected[4] && rejected[5] && !rejected[1] &&
+              !rejected[3] && !rejected[6]);
     ck_assert_double_eq_tol(threshold, log(6 / (4 * alpha)), 1e-12);
-    ck_assert_int_eq(kvr_e_bh(log_e + 5, 2, alpha, told, &threshold), KVR_OK);
-    ck_assert(!told[0] && !told[1]);
+    ck_assert_int_eq(kvr_e_bh(log_e + 5, 2, alpha, rejected, &threshold), KVR_OK);
+    ck_assert(!rejected[0] && !rejected[1]);
     ck_assert_double_eq_tol(threshold, log(2 / alpha), 1e-12);
-    ck_assert_int_eq(kvr_e_bh(log_e, 0, alpha, told, &threshold), KVR_OK);
+    ck_assert_int_eq(kvr_e_bh(log_e, 0, alpha, rejected, &threshold), KVR_OK);
 }
 END_TEST
 
@@ -218,17 +219,17 @@ static double true_mean(int i)
 struct ledger_result {
     double false_share;     /* fraction of verdicts that are false, averaged over ledgers */
     int any_false;          /* number of ledgers with a false verdict */
-    int told[CLAIMS];       /* number of ledgers with a verdict on claim i */
+    int n_verdicts[CLAIMS]; /* number of ledgers with a verdict on claim i */
     int n[CLAIMS][LEDGERS]; /* prompts until the verdict on claim i; MOST: no verdict */
 };
 
-/* Returns whether verdict `told` is false for a true mean. A mean of exactly +-margin is within the
+/* Returns whether `verdict` is false for a true mean. A mean of exactly +-margin is within the
  * margin, so "above" and "below" are false for it. */
-static bool is_false(enum kvr_region told, double mean)
+static bool is_false(enum kvr_region verdict, double mean)
 {
-    return told == KVR_ABOVE   ? mean <= margin
-           : told == KVR_BELOW ? mean >= -margin
-                               : fabs(mean) > margin;
+    return verdict == KVR_ABOVE   ? mean <= margin
+           : verdict == KVR_BELOW ? mean >= -margin
+                                  : fabs(mean) > margin;
 }
 
 /* After each prompt, e-BH tests all claims, and claims without a verdict may get one. A verdict is
@@ -240,10 +241,10 @@ static void run_ledgers(struct ledger_result *r)
     *r = (struct ledger_result){ 0 };
     for (uint32_t l = 0; l < LEDGERS; l++) {
         struct kvr_sequence s[CLAIMS] = { 0 };
-        bool done[CLAIMS] = { 0 }, told[CLAIMS];
+        bool done[CLAIMS] = { 0 }, rejected[CLAIMS];
         double log_e[CLAIMS], threshold;
         enum kvr_region region[CLAIMS];
-        int n_told = 0, n_false = 0;
+        int n_rejected = 0, n_false = 0;
 
         for (int i = 0; i < CLAIMS; i++) {
             sample(x[i], (enum draws)(i % N_DRAWS), 23, l * CLAIMS + (uint32_t)i);
@@ -256,18 +257,18 @@ static void run_ledgers(struct ledger_result *r)
                 kvr_sequence_add(&s[i], x[i][n] + true_mean(i));
                 kvr_sequence_region(&s[i], margin, &region[i], &log_e[i]);
             }
-            ck_assert_int_eq(kvr_e_bh(log_e, CLAIMS, alpha, told, &threshold), KVR_OK);
+            ck_assert_int_eq(kvr_e_bh(log_e, CLAIMS, alpha, rejected, &threshold), KVR_OK);
             for (int i = 0; i < CLAIMS; i++) {
-                if (done[i] || !told[i])
+                if (done[i] || !rejected[i])
                     continue;
                 done[i] = true;
-                n_told++;
+                n_rejected++;
                 n_false += is_false(region[i], true_mean(i));
-                r->told[i]++;
+                r->n_verdicts[i]++;
                 r->n[i][l] = n + 1;
             }
         }
-        r->false_share += n_told ? (double)n_false / n_told / LEDGERS : 0;
+        r->false_share += n_rejected ? (double)n_false / n_rejected / LEDGERS : 0;
         r->any_false += n_false > 0;
     }
 }
@@ -309,16 +310,17 @@ START_TEST(ledger)
         own[n++] = 1 - (double)r.n[i][LEDGERS / 2] / fixed_n(true_mean(i));
     }
     for (int i = 0; i < CLAIMS; i++)
-        all += r.told[i];
+        all += r.n_verdicts[i];
     printf("sequence: a ledger of %d claims: %.2f %% of verdicts false, %.1f %% of ledgers with "
-           "one; %.1f "
-           "told of %d; prompts saved against one n of %d for all: %.0f %% in the median claim, "
-           "against the n that its own effect would need, were it known: %.0f %%\n",
+           "one; %.1f verdicts on %d; prompts saved against one n of %d for all: %.0f %% in the "
+           "median claim, against the n that its own effect would need, were it known: %.0f "
+           "%%\n",
            CLAIMS, 100 * r.false_share, 100.0 * r.any_false / LEDGERS, (double)all / LEDGERS,
            CLAIMS, planned, 100 * kvr_median(saved, n), 100 * kvr_median(own, n));
     ck_assert_msg(r.false_share <= alpha, "%.3f of the verdicts are false", r.false_share);
     for (int i = 14; i < 20; i++) /* effects of .9 to 2.1 */
-        ck_assert_msg(r.told[i] >= 0.95 * LEDGERS, "claim %d told %d times", i, r.told[i]);
+        ck_assert_msg(r.n_verdicts[i] >= 0.95 * LEDGERS, "claim %d has a verdict in %d ledgers", i,
+                      r.n_verdicts[i]);
     ck_assert_msg(kvr_median(saved, n) >= 0.5, "saves %.2f", kvr_median(saved, n));
 }
 END_TEST

@@ -48,7 +48,7 @@ static void print_all(FILE *to)
 
 /* Returns the progress that is written to a file, given three environment variables (NULL: unset).
  * The text is valid until the next call. */
-static const char *told(const char *no, const char *force, const char *term)
+static const char *progress_text(const char *no, const char *force, const char *term)
 {
     static char text[4096];
     FILE *f = tmpfile();
@@ -98,7 +98,7 @@ static const char *shown(const char *no, const char *term)
 
 START_TEST(lines_in_a_file)
 {
-    ck_assert_str_eq(told(NULL, NULL, "xterm"),
+    ck_assert_str_eq(progress_text(NULL, NULL, "xterm"),
                      "[1/3] red RTN_INT4: OK, 2.00 s, PSNR 30.00 dB\n"
                      "[2/3] red RTN_INT4: TIMEOUT: not finished after 2 s\n");
 }
@@ -108,11 +108,11 @@ START_TEST(colour_follows_the_environment)
 {
     static const char red[] = "\033[31mTIMEOUT\033[0m: not finished after 2 s\n";
 
-    ck_assert_ptr_nonnull(strstr(told(NULL, "1", "xterm"), red));
-    ck_assert_ptr_null(strchr(told(NULL, "0", "xterm"), '\033'));
-    ck_assert_ptr_null(strchr(told("1", "1", "xterm"), '\033'));
+    ck_assert_ptr_nonnull(strstr(progress_text(NULL, "1", "xterm"), red));
+    ck_assert_ptr_null(strchr(progress_text(NULL, "0", "xterm"), '\033'));
+    ck_assert_ptr_null(strchr(progress_text("1", "1", "xterm"), '\033'));
     /* an empty NO_COLOR counts as unset */
-    ck_assert_ptr_nonnull(strstr(told("", "1", "xterm"), red));
+    ck_assert_ptr_nonnull(strstr(progress_text("", "1", "xterm"), red));
 }
 END_TEST
 

@@ -963,7 +963,8 @@ START_TEST(killed_writer_loses_nothing)
     ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
     kvr_store_close(&s);
     got = (int)ask("SELECT count(*) FROM cell").i;
-    ck_assert_msg(got == n || got == n + 1, "told of %d, found %d", n, got);
+    ck_assert_msg(got == n || got == n + 1, "the child reported %d cells, the database has %d", n,
+                  got);
 }
 END_TEST
 

@@ -272,9 +272,9 @@ START_TEST(refuses_damaged_calls)
 END_TEST
 
 /* Each test sets one entry of the index to an invalid value. `place` is the entry's path (keys and
- * array indices), `value` the JSON value, and `said` a part of the expected error message. */
+ * array indices), `value` the JSON value, and `message` a part of the expected error message. */
 static const struct {
-    const char *place, *value, *said;
+    const char *place, *value, *message;
 } lies[] = {
     { "format", "\"kvcache\"", "format is \"kvcache\", need \"kvtrace\"" },
     { "version", "2", "version" },
@@ -347,7 +347,7 @@ START_TEST(refuses_lies)
     }
     ck_assert_int_eq(json_object_set_new(o, last, value), 0);
     ck_assert_int_eq(kvr_trace_info_read(&i, doc, "here"), KVR_EFORMAT);
-    ck_assert_msg(strstr(kvr_error(), lies[_i].said), "%s: %s = %s", kvr_error(), lies[_i].place,
+    ck_assert_msg(strstr(kvr_error(), lies[_i].message), "%s: %s = %s", kvr_error(), lies[_i].place,
                   lies[_i].value);
     ck_assert_ptr_null(i.pass);
     json_decref(doc);

@@ -16,7 +16,7 @@ BEGIN {
         "kvr_[a-z0-9_]+_(see|foretell|look|here|can|told|turn)|kvr_cache_watch(_fn)?|kvr_conv_room[a-z_]*|" \
         "kvr_plan_(visit|axes|axis_fn|visit_fn)|" \
         "kvr_reference_plan|kvr_store_must_be_whole|look_(at|in|back|for)(_[a-z_]+)?|go_on|unheld|" \
-        "tell_[a-z_]+|speaks_of_memory|fail_stranger|is_known_tensor|those|" \
+        "tell_[a-z_]+|said|told|speaks_of_memory|fail_stranger|is_known_tensor|those|" \
         "watch_ctx|watch_ns)$"
     most = 35 # words in a sentence of a header or a document
     letter = "[A-Za-z]"
