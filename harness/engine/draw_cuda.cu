@@ -77,7 +77,7 @@ static __device__ __forceinline__ void four_normals(const struct stream_of &s, u
 
 static __global__ void __launch_bounds__(THREADS)
     draw_normal(struct stream_of s, struct stream_of jitter, bool moved, double magnitude,
-                double whole, int64_t n, kvr_global<float> to)
+                double rescale, int64_t n, kvr_global<float> to)
 {
     const uint64_t block = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     const int64_t first = (int64_t)(block * BLOCK);
@@ -89,7 +89,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (moved) {
         four_normals(jitter, block, eta);
         for (int i = 0; i < BLOCK; i++)
-            x[i] = (float)(((double)x[i] + magnitude * (double)eta[i]) * whole);
+            x[i] = (float)(((double)x[i] + magnitude * (double)eta[i]) * rescale);
     }
 #pragma unroll
     for (int i = 0; i < BLOCK; i++)
@@ -109,5 +109,5 @@ void kvr_draw_normal_cuda(struct kvr_stream *s, const struct kvr_draw_normal *d,
     jitter.b = d->eta_b;
     if (n > 0)
         KVR_LAUNCH(draw_normal, kvr_blocks(n, (int64_t)THREADS * BLOCK), THREADS, 0, s, from,
-                   jitter, d->moved, d->magnitude, d->whole, n, to);
+                   jitter, d->moved, d->magnitude, d->rescale, n, to);
 }

@@ -23,7 +23,7 @@ enum kvr_status kvr_noise_philox(void *ctx, int chunk, int step, int frame0, int
     return KVR_OK;
 }
 
-static double whole_of(double magnitude)
+static double rescale_of(double magnitude)
 {
     return 1 / sqrt(1 + magnitude * magnitude);
 }
@@ -35,7 +35,7 @@ static double whole_of(double magnitude)
 static void move(const struct kvr_noise *n, uint32_t a, int step, uint64_t first, float *x,
                  int64_t n_elems)
 {
-    const double whole = whole_of(n->magnitude);
+    const double rescale = rescale_of(n->magnitude);
     float eta[256];
 
     for (int64_t i = 0; i < n_elems; i += 256) {
@@ -44,7 +44,7 @@ static void move(const struct kvr_noise *n, uint32_t a, int step, uint64_t first
         kvr_normal(eta, (size_t)count, n->seed, KVR_RNG_JITTER, a,
                    (uint32_t)n->draw << 8 | (uint32_t)step, first + (uint64_t)i);
         for (int64_t j = 0; j < count; j++)
-            x[i + j] = (float)(((double)x[i + j] + n->magnitude * (double)eta[j]) * whole);
+            x[i + j] = (float)(((double)x[i + j] + n->magnitude * (double)eta[j]) * rescale);
     }
 }
 
@@ -91,7 +91,7 @@ static enum kvr_status noise_cuda(struct kvr_dev *dev, const struct kvr_noise *n
         .moved = n->draw != 0,
         .eta_b = (uint32_t)n->draw << 8 | (uint32_t)(step + 1),
         .magnitude = n->magnitude,
-        .whole = whole_of(n->magnitude),
+        .rescale = rescale_of(n->magnitude),
     };
 
     if (!initial) { /* one stream for all frames of the chunk */

@@ -70,7 +70,7 @@ static enum kvr_status bits_of(const struct search *s, const char *value, double
 
 /* Returns the bits per element with one value of the option, and updates the best value. NAN: the
  * method refuses the value. */
-static double try_value(struct search *s, double x, bool whole)
+static double try_value(struct search *s, double x, bool is_integer)
 {
     char value[KVR_FIT_TEXT];
     enum kvr_status st;
@@ -78,7 +78,7 @@ static double try_value(struct search *s, double x, bool whole)
 
     if (s->st != KVR_OK)
         return NAN;
-    snprintf(value, sizeof value, whole ? "%.0f" : "%.6g", x);
+    snprintf(value, sizeof value, is_integer ? "%.0f" : "%.6g", x);
     st = bits_of(s, value, &bits);
     if (st == KVR_ENOMEM || st == KVR_EINTERRUPTED)
         s->st = st;
@@ -96,17 +96,17 @@ static double try_value(struct search *s, double x, bool whole)
 
 /* Bisects the range [lo, hi] of the option. `hi` is limited to the number of tokens of the
  * rollout. */
-static void halve_in(struct search *s, double lo, double hi, bool whole)
+static void halve_in(struct search *s, double lo, double hi, bool is_integer)
 {
     const double tokens = (double)s->frames * s->geo->tokens_per_frame;
     double at_lo, at_hi;
 
     hi = hi > tokens ? tokens : hi;
-    at_lo = try_value(s, lo, whole);
-    at_hi = try_value(s, hi, whole);
-    for (int i = 0; i < HALVINGS && hi - lo > (whole ? 1 : 1e-6 * hi); i++) {
-        const double mid = whole ? floor((lo + hi) / 2) : (lo + hi) / 2;
-        const double bits = try_value(s, mid, whole);
+    at_lo = try_value(s, lo, is_integer);
+    at_hi = try_value(s, hi, is_integer);
+    for (int i = 0; i < HALVINGS && hi - lo > (is_integer ? 1 : 1e-6 * hi); i++) {
+        const double mid = is_integer ? floor((lo + hi) / 2) : (lo + hi) / 2;
+        const double bits = try_value(s, mid, is_integer);
         /* If an end of the range is refused (NAN), larger values are assumed to need more bits. */
         const bool rises = !(at_hi < at_lo);
 

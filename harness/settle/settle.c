@@ -231,7 +231,7 @@ int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most)
 {
     const double first = ceil((double)KVR_SEQUENCE_MIN / n_suites);
     double target;
-    int whole;
+    int rounded;
 
     if (now == 0 || n == 0)
         target = now + first;
@@ -240,9 +240,9 @@ int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most)
     else
         target = fmax(now + 3, ceil((double)now * fmin(n_needed, 2.0 * n) / n));
     target = fmin(target, most);
-    whole = 3 * (int)ceil(target / 3);
-    whole = whole < most ? whole : most;
-    return whole > now ? whole : now;
+    rounded = 3 * (int)ceil(target / 3);
+    rounded = rounded < most ? rounded : most;
+    return rounded > now ? rounded : now;
 }
 
 /* Returns whether more prompts can decide the claim. The claim must have no verdict yet and must

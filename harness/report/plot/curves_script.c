@@ -700,10 +700,10 @@ static enum kvr_status write_one(const struct kvr_curves_figure *f, const char *
     char *text = NULL;
     size_t n = 0;
     FILE *to = kvr_text_open(&text, &n);
-    bool whole = to && put(f, formats, to);
+    bool ok = to && put(f, formats, to);
     enum kvr_status st = KVR_OK;
 
-    if (!kvr_text_close(to, &text) || !whole)
+    if (!kvr_text_close(to, &text) || !ok)
         st = kvr_fail(KVR_ENOMEM, "plot: out of memory");
     if (st == KVR_OK)
         st = kvr_script_save(dir, f->stem, suffix, text, n);
