@@ -686,9 +686,9 @@ static void encode_rotated(struct kvr_stream *s, const struct chain &chain, cons
     kvr_grid_encode_rotated(s, &chain.g[0], x, b.codes[0], b.scales[0]);
 }
 
-/* Launches the kernel that encodes a chain: one grid, or two grids of which the second quantizes the
- * residual of the first. X is the type of the input values, and `rotated` is the head
- * dimension if a rotation precedes the grid, otherwise 0. */
+/* Launches the kernel that encodes a chain: one grid, or a grid and a second one for its residual.
+ * X is the type of the input values. `rotated` is the head dimension if a rotation precedes the
+ * grid, otherwise 0. */
 template <bool PLAIN, class X>
 static void encode_chain(struct kvr_stream *s, const struct chain &chain, int rotated,
                          const void *x, const struct grid_buffers &b)
