@@ -248,8 +248,10 @@ static void place_in_orders(struct kvr_label *labels, int n, const struct kvr_la
     uint32_t state = 1;
     double best = INFINITY;
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         index[i] = i;
+        found[i] = labels[i];
+    }
     for (int order = 0; order < ORDERS; order++) {
         double sum;
 
