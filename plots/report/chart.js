@@ -107,7 +107,7 @@ function lineChart(o) {
     if (!pts.length) continue;
     if (!c.faint && pts.some(p => Number.isFinite(p.lo))) f.svg.append(s("path", { class: "band", d: path([...pts.map(p => [f.X(p.x), Y(p.hi ?? p.v)]), ...pts.map(p => [f.X(p.x), Y(p.lo ?? p.v)]).reverse()]) + "Z", fill: colourOf(c.m), opacity: 0.13 }));
     f.svg.append(s("path", { d: path(at), fill: "none", stroke: colourOf(c.m), opacity: c.faint ? 0.3 : 1, "stroke-width": c.m.name === state.picked ? 3 : c.faint ? 1 : 1.8, "stroke-dasharray": c.faint ? "" : dashOf(c.m), ...tip.on(() => `${c.label}\nfirst ${num(pts[0].v, M.digits)}, last ${num(pts[pts.length - 1].v, M.digits)}`) }));
-    // Marks show the bits per scalar without colour.
+    // Marks show the bits per element without colour.
     if (!c.faint) for (let i = o.every ? 5 + 3 * loud.indexOf(c) % 9 : 0; i < at.length; i += o.every || 1) f.svg.append(s("g", { transform: `translate(${at[i][0]} ${at[i][1]}) scale(.75)` }, mark(c.m)));
     if (wide && !c.faint) ends.push({ y: at[at.length - 1][1], text: short(c.label, 36), colour: colourOf(c.m) });
   }

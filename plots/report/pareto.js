@@ -128,7 +128,7 @@ function drawPareto() {
   }
   const fams = FAMILIES.filter(x => pts.some(m => m.family === x && !m.is_baseline)), shapes = SHAPES.filter(x => pts.some(m => shapeOf(m.bits) === x));
   const key = (p, t) => h("span", {}, s("svg", { width: 15, height: 15, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, p), t);
-  put($("p-legend"), h("b", {}, "family"), fams.map(x => key(s("circle", { r: 6, fill: familyColour(x) }), x)), h("b", {}, "bits per scalar"),
+  put($("p-legend"), h("b", {}, "family"), fams.map(x => key(s("circle", { r: 6, fill: familyColour(x) }), x)), h("b", {}, "bits per element"),
     shapes.map(x => key(s("path", { d: x.d, fill: "var(--soft)" }), x.name)), pts.some(m => m.reading === "study") ? key(s("circle", { r: 5.5, fill: "none", stroke: "var(--soft)", "stroke-width": 1.7 }), "hollow: as the 33-method study ran it") : null);
   const round = fill => s("circle", { r: 5.5, fill, stroke: "var(--soft)", "stroke-width": fill === "none" ? 1.7 : 0 });
   figure($("p-chart"), f.svg, METRICS[ky].label + " against " + METRICS[kx].label, () => [["method", "reading", ...[kx, ky].flatMap(k => [k, k + "_lo", k + "_hi"]), "verdict"], ...pts.map(m => [m.name, m.reading, ...[kx, ky].flatMap(k => [m.v[k], m.lo[k], m.hi[k]]), dominatedText(m, r, used)])],

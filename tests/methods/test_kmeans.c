@@ -5,7 +5,7 @@
 #include "methods/method.h"
 #include "tests/suite.h"
 
-/* Bits per scalar that Quant VideoGen publishes for blocks of N tokens, with BF16 centres. */
+/* Bits per element that Quant VideoGen publishes for blocks of N tokens, with BF16 centres. */
 static const struct {
     const char *method;
     int64_t n;

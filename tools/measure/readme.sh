@@ -31,17 +31,17 @@ cp "$dir/figures/pareto.png" docs/img/pareto.png
 table=$pictures/table
 echo >"$table"
 "$kvreel" query --db "$db" --md "
-    SELECT method, round(compression, 2) AS compression, round(psnr_db, 1) AS 'PSNR, dB',
-           round(psnr_floor, 1) AS 'floor, dB',
-           round(ssim, 4) AS SSIM, round(peak_bytes / 1048576.0, 1) AS 'peak, MiB',
-           round(runtime_seen_s, 2) AS 'uncontrolled time, s', n_ok || '/' || n_attempted AS n
-    FROM summary ORDER BY compression" >>"$table"
+    SELECT method, printf('%.2f', compression) AS compression, printf('%.1f', psnr_db) AS 'PSNR, dB',
+           printf('%.1f', psnr_floor) AS 'floor, dB',
+           printf('%.4f', ssim) AS SSIM, printf('%.1f', peak_bytes / 1048576.0) AS 'peak, MiB',
+           printf('%.2f', runtime_seen_s) AS 'uncontrolled time, s', n_ok || '/' || n_attempted AS n
+    FROM summary ORDER BY compression" | sed 's/^|---.*/|---|---:|---:|---:|---:|---:|---:|---|/' >>"$table"
+cpu=$("$kvreel" query --db "$db" --csv "SELECT cpu_model FROM session ORDER BY started DESC LIMIT 1" | tail -n 1 | tr -d '\r"')
+load=$("$kvreel" version --json | jq -r '.load * 10 | round / 10')
 {
     echo
-    echo "Values are means over the demo's six prompts, with 42 latent frames and a window of 21. \`uncontrolled time\` is a cell's median"
-    echo "wall time with one thread while two cells run, not a controlled measurement. \`floor\` is the PSNR of BF16 reruns. CPU"
-    echo "(family/model/stepping): $("$kvreel" query --db "$db" --csv "
-        SELECT cpu_model FROM session ORDER BY started DESC LIMIT 1" | tail -n 1 | tr -d '\r"')."
-    echo "Load average at the end: $("$kvreel" version --json | jq -r ".load * 10 | round / 10")."
+    echo "Values are means over the demo's six prompts, with 42 latent frames and a window of 21. \`uncontrolled time\` is a" \
+        "cell's median wall time with one thread while two cells run, not a controlled measurement. \`floor\` is the PSNR of" \
+        "BF16 reruns. CPU (family/model/stepping): $cpu. Load average at the end: $load." | fold -s -w 120 | sed 's/ $//'
 } >>"$table"
 sed -i -e '/^<!-- demo: /,/^<!-- end of demo/{//!d}' -e "/^<!-- demo: /r $table" README.md

@@ -87,7 +87,7 @@ static void make_key(struct kvr_figure *f)
                 add_key(f, f->family[k], 7, kvr_family_colour(f->family[k]));
                 break;
             }
-    add_key(f, "bits per scalar", 0, "#222222");
+    add_key(f, "bits per element", 0, "#222222");
     for (int k = 0; k < KVR_FIG_N_SHAPES; k++)
         for (int i = 0; i < f->n; i++)
             if (f->point[i].drawn && f->point[i].shape == k) {

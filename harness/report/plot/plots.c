@@ -75,7 +75,7 @@ const struct kvr_plot_spec kvr_plots[] = {
       .title = "Effective bits per cached scalar against fidelity",
       .sql = kvr_statement_figure_summary,
       .x = { .column = "bits",
-             .label = "bits per scalar, scales and indices included",
+             .label = "bits per element, scales and indices included",
              .better = -1,
              .log = true },
       .y = SSIM,

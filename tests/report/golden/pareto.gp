@@ -54,7 +54,7 @@ set label 20002 '#it' . "'" . 's' at screen 0.86637, 0.86359 left font key_font 
 set label 21002 '' at screen 0.85312, 0.86359 point pt 7 ps size lc rgb '#FF87F0'
 set label 20003 'RTN' at screen 0.86637, 0.82934 left font key_font textcolor rgb ink
 set label 21003 '' at screen 0.85312, 0.82934 point pt 7 ps size lc rgb '#0072B2'
-set label 20004 'bits per scalar' at screen 0.84429, 0.79510 left font key_font textcolor rgb ink
+set label 20004 'bits per element' at screen 0.84429, 0.79510 left font key_font textcolor rgb ink
 set label 20005 '2.5 to 3.5' at screen 0.86637, 0.76085 left font key_font textcolor rgb ink
 set label 21005 '' at screen 0.85312, 0.76085 point pt 9 ps size lc rgb '#777777'
 set label 20006 '3.5 to 4.5' at screen 0.86637, 0.72660 left font key_font textcolor rgb ink
