@@ -18,7 +18,7 @@ pale(c) = int(c) + 0x60000000
 bar(v) = column('bar') == 1 ? v : NaN # draws only the intervals of points whose column bar is 1
 
 set lmargin at screen 0.0752
-set rmargin at screen 0.829568
+set rmargin at screen 0.8210304
 set bmargin at screen 0.15762788
 set tmargin at screen 0.927796675
 set border 3 lw 0.8 lc rgb hair
@@ -41,28 +41,28 @@ iny(v) = sy(v) < 0.244 ? 0.244 : sy(v) > 1.0224 ? 1.0224 : sy(v) # error bars ar
 set ytics ('0.3' 0.3, '0.4' 0.4, '0.5' 0.5, '0.6' 0.6, '0.7' 0.7, '0.8' 0.8, '0.9' 0.9, '1' 1)
 
 # Labels: placed so that they do not overlap; x and y are data coordinates.
-set label 1 'BF16' at 1.02699,1 left font label_font textcolor rgb ink
-set label 2 '' . "'" . '' . "'" . '; system(' . "'" . 'x' . "'" . '' . "'" . '' . "'" . ') `y` "@z\' at 3.28635,0.55 left font label_font textcolor rgb faint_ink
-set label 3 'RTN_INT4' at 3.28635,0.71 left font label_font textcolor rgb ink
-set label 4 'RTN_K2_V4' at 4.10794,0.3 left font label_font textcolor rgb faint_ink
-set label 5 'RTN_INT2 (3/4)' at 4.01126,0.422736 left font label_font textcolor rgb ink
+set label 1 'BF16' at 1.0273,1 left font label_font textcolor rgb ink
+set label 2 '' . "'" . '' . "'" . '; system(' . "'" . 'x' . "'" . '' . "'" . '' . "'" . ') `y` "@z\' at 3.28735,0.55 left font label_font textcolor rgb faint_ink
+set label 3 'RTN_INT4' at 3.28735,0.71 left font label_font textcolor rgb ink
+set label 4 'RTN_K2_V4' at 4.10919,0.3 left font label_font textcolor rgb faint_ink
+set label 5 'RTN_INT2 (3/4)' at 3.9982,0.422736 left font label_font textcolor rgb ink
 
 # The key.
-set label 20001 'Pareto front' at screen 0.86637, 0.89784 left font key_font textcolor rgb ink
-set arrow 21001 from screen 0.84429, 0.89784 to screen 0.86195, 0.89784 nohead lw 1.5 lc rgb '#9a9a9a'
-set label 20002 '#it' . "'" . 's' at screen 0.86637, 0.86359 left font key_font textcolor rgb ink
-set label 21002 '' at screen 0.85312, 0.86359 point pt 7 ps size lc rgb '#FF87F0'
-set label 20003 'RTN' at screen 0.86637, 0.82934 left font key_font textcolor rgb ink
-set label 21003 '' at screen 0.85312, 0.82934 point pt 7 ps size lc rgb '#0072B2'
-set label 20004 'bits per element' at screen 0.84429, 0.79510 left font key_font textcolor rgb ink
-set label 20005 '2.5 to 3.5' at screen 0.86637, 0.76085 left font key_font textcolor rgb ink
-set label 21005 '' at screen 0.85312, 0.76085 point pt 9 ps size lc rgb '#777777'
-set label 20006 '3.5 to 4.5' at screen 0.86637, 0.72660 left font key_font textcolor rgb ink
-set label 21006 '' at screen 0.85312, 0.72660 point pt 13 ps size lc rgb '#777777'
-set label 20007 '4.5 to 6' at screen 0.86637, 0.69236 left font key_font textcolor rgb ink
-set label 21007 '' at screen 0.85312, 0.69236 point pt 5 ps size lc rgb '#777777'
-set label 20008 '10 or more' at screen 0.86637, 0.65811 left font key_font textcolor rgb ink
-set label 21008 '' at screen 0.85312, 0.65811 point pt 7 ps size lc rgb '#777777'
+set label 20001 'Pareto front' at screen 0.85783, 0.89784 left font key_font textcolor rgb ink
+set arrow 21001 from screen 0.83575, 0.89784 to screen 0.85341, 0.89784 nohead lw 1.5 lc rgb '#9a9a9a'
+set label 20002 '#it' . "'" . 's' at screen 0.85783, 0.86359 left font key_font textcolor rgb ink
+set label 21002 '' at screen 0.84458, 0.86359 point pt 7 ps size lc rgb '#FF87F0'
+set label 20003 'RTN' at screen 0.85783, 0.82934 left font key_font textcolor rgb ink
+set label 21003 '' at screen 0.84458, 0.82934 point pt 7 ps size lc rgb '#0072B2'
+set label 20004 'bits per element' at screen 0.83575, 0.79510 left font key_font textcolor rgb ink
+set label 20005 '2.5 to 3.5' at screen 0.85783, 0.76085 left font key_font textcolor rgb ink
+set label 21005 '' at screen 0.84458, 0.76085 point pt 9 ps size lc rgb '#777777'
+set label 20006 '3.5 to 4.5' at screen 0.85783, 0.72660 left font key_font textcolor rgb ink
+set label 21006 '' at screen 0.84458, 0.72660 point pt 13 ps size lc rgb '#777777'
+set label 20007 '4.5 to 6' at screen 0.85783, 0.69236 left font key_font textcolor rgb ink
+set label 21007 '' at screen 0.84458, 0.69236 point pt 5 ps size lc rgb '#777777'
+set label 20008 '10 or more' at screen 0.85783, 0.65811 left font key_font textcolor rgb ink
+set label 21008 '' at screen 0.84458, 0.65811 point pt 7 ps size lc rgb '#777777'
 
 $front << EOD
 x	y
