@@ -17,7 +17,7 @@ function drawFacts() {
     ["Cells", [`${sum("n_ok")} of ${sum("n_planned")} measured`, ...words.map(([w, n]) => `${n} ${w}`)].join(", ") + (probes ? `; ${probes} probe cells` : "") + (draws > 0 ? `; ${draws} reruns with perturbed noise, which get no verdict` : "")],
     ["Verdicts", ["VALID", "NOISY", "INVALID"].map(v => [v, CELLS.filter(c => c.verdict === v).length]).filter(x => x[1]).map(([v, n]) => `${n} ${v}`).join(", ") + (noise.length ? " (" + noise.join(", ") + ")" : "")],
     ["Hardware", uniq(SESSIONS, x => `${x.host}: ${x.cpu_model}, ${x.n_cpus} CPUs, ${bytes(x.memory_bytes)}` + (x.driver && !x.driver.startsWith("none") ? ", " + x.driver : "")).join("; ")],
-    ["Backend", uniq(CELLS, c => c.backend).join(", ") + ", attention path " + uniq(CELLS, c => c.path).join(", ") + ", threads " + uniq(CELLS, c => c.threads).join(", ")],
+    ["Device", uniq(CELLS, c => c.backend).join(", ") + ", attention path " + uniq(CELLS, c => c.path).join(", ") + ", threads " + uniq(CELLS, c => c.threads).join(", ")],
     ["Models", uniq(CELLS, c => c.model).join(", ")],
     ["Suites", SUITES.join(", ") + ": " + uniq(CELLS, c => c.suite + c.prompt_id).length + " prompts"],
     ["Length", uniq(CELLS, c => c.frames).join(", ") + " latent frames, window " + uniq(CELLS, c => c.window || "all").join(", ")],
