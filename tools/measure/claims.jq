@@ -68,7 +68,7 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
     else empty end),
 (map(select((decided | not) and .shown_by != null)) | if length > 0 then
     "", "## Open", "",
-    "N of M means that N prompts are measured and a verdict needs M prompts (at least 12, if known).", "",
+    "N of M: N prompts are measured, and a verdict needs M, if known.", "",
     columns(["paper", "claims"]),
     (group_by(paper)[] | row([(.[0] | paper), (map("\(id) \(.n // 0)" + (if .n_needed then " of \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),

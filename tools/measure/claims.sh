@@ -36,8 +36,8 @@ kvreel claims --db kvreel.db --format csv   # statement, difference, margin, set
 ```
 
 [Report](report.md#claims) defines the verdicts and `--elsewhere`; [measuring](measuring.md#verdicts-on-claims) defines
-the test. Differences are means over prompts, positive in the claimed direction, with anytime-valid intervals. The e-BH
-procedure bounds the expected share of false verdicts by 5 %. PSNR is in dB, peak memory in bytes, and time relative to
+the test. Differences are means over prompts with anytime-valid intervals, positive in the claimed direction; those of
+GPU times are ratios. The e-BH procedure bounds the expected share of false verdicts by 5 %. PSNR is in dB, peak memory in bytes, and time relative to
 BF16. Figures in parentheses are the paper's.
 
 The data are from `kvreel settle all --elsewhere 6`, the times are from `configs/claims-time.yaml --jobs 1` on an idle

@@ -245,7 +245,7 @@ def table(gpu):
     clocks = [clock_of(r, sessions) for r in rows.values()]
     usual = max(sorted(set(clocks)), key=clocks.count)
     names = ", ".join(sorted({f"{sessions[u]['card']}, driver {sessions[u]['driver']}" for u in used}))
-    out = ["", f"These figures were measured on: {names}, at an SM clock of {usual} MHz unless a row names another clock. `results/measured/{gpu}/rows.csv` has all measurements. The last table describes the runs a, b and so on."]
+    out = ["", f"These figures were measured on: {names}, at an SM clock of {usual} MHz unless a row names another clock. `results/measured/{gpu}/rows.csv` has all measurements. The last table describes the runs."]
     for title, pattern in GROUPS:
         chosen = [r for n, r in rows.items() if re.search(pattern, n)]
         if not chosen:
@@ -312,9 +312,9 @@ def short_table(gpu):
     rows = {r["name"]: r for r in read(folder / "rows.csv") if r["session"] == session and r["value"]}
     about = next(s for s in read(folder / "sessions.csv") if s["session"] == session)
     base = float(rows[name.format("BF16")]["value"])
-    out = [f"Measured on one {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}. Each row is one timed rollout of Wan 1.3B's",
-           "transformer with random weights: 165 frames of 480x832 pixels, window of 21 latent frames, attention path `staged`",
-           "(decodes tiles into a buffer).", "",
+    out = [f"Measured on one {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}. Each row is one rollout of Wan 1.3B's",
+           "transformer with random weights: 165 frames of 480x832 pixels, attention path `staged` (decodes tiles into a buffer).",
+           "The cache holds all 42 latent frames; attention reads the newest 21.", "",
            "| method | uncontrolled time, s | ratio to BF16 | peak, GiB |", "|---|---:|---:|---:|"]
     for m in SHORT:
         r, peak = rows.get(name.format(m)), rows.get(name.format(m) + ":peak")
