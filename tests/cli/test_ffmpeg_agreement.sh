@@ -201,3 +201,20 @@ CLAPS
 else
     skip "clean apertures" "this ffmpeg has no libx264"
 fi
+
+# --- frames of another pixel format ------------------------------------------------------------
+
+# Each picture of an MJPEG stream has its own pixel format.
+for format in yuvj444p yuvj420p gray; do
+    ffmpeg -v error -f lavfi -i testsrc2=size=64x48:rate=12 -frames:v 3 -pix_fmt $format -c:v mjpeg -f mjpeg \
+        -y $format.mjpeg
+done
+while read -r first second; do
+    cat "$first.mjpeg" "$second.mjpeg" >mixed.mjpeg
+    exits 2 "a change from $first to $second is refused" compare mixed.mjpeg mixed.mjpeg
+    says "the error has the frame that changes from $first to $second" \
+        "mixed.mjpeg: frame 3 has another pixel format .* than earlier frames"
+done <<'FORMATS'
+yuvj444p yuvj420p
+yuvj420p gray
+FORMATS

@@ -17,7 +17,8 @@ struct reader {
     AVFormatContext *demux;
     AVStream *stream;
     AVCodecContext *dec;
-    struct SwsContext *sws;
+    struct SwsContext *sws; /* converts frames in the first frame's pixel format and colour */
+    int format, color_range, colorspace; /* of the first frame */
     AVFrame *frame;
     AVPacket *pkt;
     struct kvr_video *out;
@@ -130,6 +131,9 @@ static enum kvr_status open_scaler(struct reader *r)
     r->ff->sws_setColorspaceDetails(r->sws, coefficients, f->color_range == AVCOL_RANGE_JPEG,
                                     r->ff->sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
                                     1 << 16);
+    r->format = f->format;
+    r->color_range = (int)f->color_range;
+    r->colorspace = (int)f->colorspace;
     KVR_TRY(kvr_display_of(&r->shown, r->stream, f, r->path));
     r->out->pixel = pixel_of(r);
     r->out->frames.width = f->width;
@@ -150,6 +154,30 @@ static enum kvr_status grow(struct reader *r, size_t frame_bytes)
     return KVR_OK;
 }
 
+/* Fails if the frame has another size, pixel format or colour than the first frame. FFmpeg's
+ * decoders can change them within a stream: each JPEG picture has its own chroma subsampling. */
+static enum kvr_status check_same(const struct reader *r)
+{
+    const struct kvr_frames *out = &r->out->frames;
+    const AVFrame *f = r->frame;
+
+    if (f->width != out->width || f->height != out->height)
+        return kvr_fail(KVR_EFORMAT, "%s: frame %d is %dx%d, but earlier frames are %dx%d", r->path,
+                        out->n, f->width, f->height, out->width, out->height);
+    if (f->format != r->format)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: frame %d has another pixel format (AVPixelFormat %d) than earlier "
+                        "frames (AVPixelFormat %d); encode all frames in one format",
+                        r->path, out->n, f->format, r->format);
+    if ((int)f->color_range != r->color_range || (int)f->colorspace != r->colorspace)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: frame %d has another colour range or colour matrix (AVColorRange %d, "
+                        "AVColorSpace %d) than earlier frames (%d, %d); encode all frames alike",
+                        r->path, out->n, (int)f->color_range, (int)f->colorspace, r->color_range,
+                        r->colorspace);
+    return KVR_OK;
+}
+
 static enum kvr_status keep_frame(struct reader *r)
 {
     struct kvr_frames *out = &r->out->frames;
@@ -160,16 +188,15 @@ static enum kvr_status keep_frame(struct reader *r)
 
     if (!r->sws)
         KVR_TRY(open_scaler(r));
-    if (f->width != out->width || f->height != out->height)
-        return kvr_fail(KVR_EFORMAT, "%s: frame %d is %dx%d, but earlier frames are %dx%d", r->path,
-                        out->n, f->width, f->height, out->width, out->height);
+    KVR_TRY(check_same(r));
     frame_bytes = (size_t)f->width * (size_t)f->height * 3;
     if (out->n == r->capacity)
         KVR_TRY(grow(r, frame_bytes));
     planes[0] = r->out->pixels + (size_t)out->n * frame_bytes;
     strides[0] = 3 * f->width;
-    r->ff->sws_scale(r->sws, (const uint8_t *const *)f->data, f->linesize, 0, f->height, planes,
-                     strides);
+    if (r->ff->sws_scale(r->sws, (const uint8_t *const *)f->data, f->linesize, 0, f->height, planes,
+                         strides) != f->height)
+        return kvr_fail(KVR_EFORMAT, "%s: FFmpeg cannot convert frame %d to RGB", r->path, out->n);
     out->n++;
     return KVR_OK;
 }
