@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "harness/core/sha256.h"
+#include "harness/files/weights/pickle.h"
 #include "harness/files/weights/weights.h"
 #include "tests/suite.h"
 #include "tests/files/files.h"
@@ -158,6 +159,31 @@ START_TEST(names_are_bounded)
     ck_assert_msg(strstr(kvr_error(), "together"), "%s", kvr_error());
     ck_assert_uint_eq(n, KVR_WEIGHTS_NAME_BYTES / 1000 + 1);
     kvr_weight_list_free(&l);
+}
+END_TEST
+
+/* The shape or the strides of one tensor have 9 items. The parser must refuse them without reading
+ * them, because one long tuple can be the argument of many calls. */
+START_TEST(dimensions_are_bounded)
+{
+    static const char head[] = "\x80\x02" /* protocol 2 */
+                               "ctorch._utils\n_rebuild_tensor_v2\n(("
+                               "X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0kX\3\0\0\0cpuK\1tQ"
+                               "K\0"; /* the offset */
+    static const char one[] = "(K\1t", nine[] = "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t";
+    static const char tail[] = "\x89" /* False */
+                               "ccollections\nOrderedDict\n)RtR.";
+    const char *need = _i ? "has 9 strides, at most 8" : "has 9 dimensions, at most 8";
+    unsigned char b[512], *to = b;
+    struct kvr_pickle p;
+    size_t used;
+
+    to = mempcpy(to, head, sizeof head - 1);
+    for (int i = 0; i < 2; i++)
+        to = mempcpy(to, i == _i ? nine : one, strlen(i == _i ? nine : one));
+    to = mempcpy(to, tail, sizeof tail - 1);
+    ck_assert_int_eq(kvr_pickle_read(&p, "long.pt", b, (size_t)(to - b), &used), KVR_EFORMAT);
+    ck_assert_msg(strstr(kvr_error(), need), "%s", kvr_error());
 }
 END_TEST
 
@@ -384,6 +410,7 @@ int main(void)
     tcase_add_test(tc, own_files);
     tcase_add_test(tc, model_names_and_floats);
     tcase_add_test(tc, names_are_bounded);
+    tcase_add_loop_test(tc, dimensions_are_bounded, 0, 2);
     tcase_add_loop_test(tc, cut_anywhere, 0, 3);
     tcase_add_loop_test(tc, any_bit_flipped, 0, 3);
     tcase_add_test(tc, real_files);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/core/bytes.h"
+#include "harness/core/tensor.h"
 #include "harness/core/utf8.h"
 #include "harness/files/weights/text.h"
 
@@ -372,6 +373,11 @@ static enum kvr_status rebuild_tensor(struct machine *m, uint32_t args)
     if (n < 6 || n > 7 || !items_of(m, args, a, n))
         return refuse(m, "_rebuild_tensor_v2 is called with %u arguments, need a tuple of 6 or 7",
                       n);
+    /* A file can pass one tuple of 2^20 items to 2^20 calls, so is_ints() must not read it. */
+    for (int i = 2; i < 4; i++)
+        if (nodes[a[i]].kind == KVR_PK_TUPLE && nodes[a[i]].n > KVR_MAX_DIMS)
+            return refuse(m, "a tensor has %u %s, at most %d are supported", nodes[a[i]].n,
+                          i == 2 ? "dimensions" : "strides", KVR_MAX_DIMS);
     if (nodes[a[0]].kind != KVR_PK_STORAGE || nodes[a[1]].kind != KVR_PK_INT ||
         !is_ints(m, &nodes[a[2]]) || !is_ints(m, &nodes[a[3]]) || nodes[a[4]].kind != KVR_PK_BOOL ||
         !is_empty_dict(&nodes[a[5]]))

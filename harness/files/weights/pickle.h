@@ -45,7 +45,7 @@ enum kvr_pk_kind {
     KVR_PK_STORAGE, /* a tensor's storage; `i`: number of elements; `dtype`: element type; `key`:
                      * index in `nodes` of the nonempty STR that identifies the storage */
     KVR_PK_TENSOR,  /* a tensor; `first`: index in `cells` of a linked list of four items: storage,
-                     * offset (INT), shape and strides (TUPLE of INT) */
+                     * offset (INT), shape and strides (TUPLE of at most KVR_MAX_DIMS INT) */
 };
 
 enum kvr_pk_global {

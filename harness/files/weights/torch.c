@@ -2,6 +2,7 @@
  * storages contain their elements. */
 #include "harness/files/weights/torch.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,8 +182,7 @@ static enum kvr_status add_tensor(struct reader *r, const struct kvr_pk_node *t)
     if (shape->n != stride->n)
         return refuse_tensor(r, "the tensor has %u dimensions, but %u strides", shape->n,
                              stride->n);
-    if (shape->n > KVR_MAX_DIMS)
-        return refuse_tensor(r, "%u dimensions, at most %d are supported", shape->n, KVR_MAX_DIMS);
+    assert(shape->n <= KVR_MAX_DIMS); /* kvr_pickle_read checked it */
     w.n_dims = (int)shape->n;
     copy_ints(r, shape, w.shape);
     copy_ints(r, stride, w.stride);
