@@ -126,10 +126,11 @@ static void find_turns(struct kvr_lm *lm, int first, int n)
 #pragma omp parallel for schedule(static)
     for (int t = 0; t < n; t++)
         for (int i = 0; i < half; i++) {
+            const int64_t to = (int64_t)t * half + i;
             const double angle = (first + t) * pow(lm->c->rope_base, -2.0 * i / lm->head_dim);
 
-            cosines[t * half + i] = cos(angle);
-            sines[t * half + i] = sin(angle);
+            cosines[to] = cos(angle);
+            sines[to] = sin(angle);
         }
 }
 
@@ -240,7 +241,7 @@ enum kvr_status kvr_lm_forward(struct kvr_lm *lm, struct kvr_cache *cache, const
     KVR_TRY(check(lm, ids, pass));
     kvr_phase_begin(lm->phases, OTHER);
     for (int t = 0; t < n; t++)
-        KVR_TRY(kvr_weight_f32(lm->w->embedding, (int64_t)ids[t] * d, d, lm->x + t * d));
+        KVR_TRY(kvr_weight_f32(lm->w->embedding, (int64_t)ids[t] * d, d, lm->x + (int64_t)t * d));
     find_turns(lm, pass->frame0, n);
     kvr_phase_end(lm->phases, OTHER);
     for (int i = 0; i < lm->c->n_layers; i++) {
