@@ -29,6 +29,7 @@ static enum kvr_status get(const struct kvr_st *f, const char *layer, const char
 {
     struct kvr_tensor t;
     char name[64];
+    int64_t n = 1;
 
     snprintf(name, sizeof name, "%s.%s", layer, what);
     KVR_TRY(kvr_st_get_shaped(f, name, n_dims, shape, &t));
@@ -36,6 +37,13 @@ static enum kvr_status get(const struct kvr_st *f, const char *layer, const char
         return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has type %s, need F32", kvr_st_path(f), name,
                         kvr_dtype_name(t.dtype));
     *out = t.data;
+    for (int i = 0; i < n_dims; i++)
+        n *= shape[i];
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite((*out)[i]))
+            return kvr_fail(KVR_ENAN,
+                            "%s: tensor '%s' contains %g at element %lld; weights must be finite",
+                            kvr_st_path(f), name, (double)(*out)[i], (long long)i);
     return KVR_OK;
 }
 

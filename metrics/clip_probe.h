@@ -40,8 +40,9 @@ struct kvr_clip_probe {
     struct kvr_clip_head head[KVR_CLIP_HEADS];
 };
 
-/* Opens the network. Fails with KVR_ENOTFOUND if a tensor is missing, and with KVR_EFORMAT if a
- * tensor has another shape or type or a metadata entry is invalid. */
+/* Opens the network. Fails with KVR_ENOTFOUND if a tensor is missing, with KVR_EFORMAT if a tensor
+ * has another shape or type or a metadata entry is invalid, and with KVR_ENAN if a weight is not
+ * finite. */
 enum kvr_status kvr_clip_probe_open(struct kvr_clip_probe *p, const struct kvr_st *weights);
 
 /* Computes the features `seen` [KVR_CLIP_SEEN] of the frame `rgb` [48, 48, 3]. The function runs on

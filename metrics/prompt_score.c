@@ -33,8 +33,9 @@ static int n_wanted(const struct kvr_metric_prompt *p, const struct kvr_clip_hea
     return -1;
 }
 
-static void score_chunk(const struct kvr_clip_probe *net, const struct kvr_metric_input *in,
-                        const float *seen, int chunk, double *value, double *right, int *asked)
+/* Returns the number of classifier heads that scored the chunk. If it is 0, *value is NAN. */
+static int score_chunk(const struct kvr_clip_probe *net, const struct kvr_metric_input *in,
+                       const float *seen, int chunk, double *value, double *right)
 {
     const int first = chunk + 1 - net->window / in->chunk;
     double sum = 0;
@@ -56,7 +57,7 @@ static void score_chunk(const struct kvr_clip_probe *net, const struct kvr_metri
         n++;
     }
     *value = n ? sum / n : NAN;
-    *asked += n;
+    return n;
 }
 
 static enum kvr_status over_chunks(const struct kvr_clip_probe *net,
@@ -81,16 +82,18 @@ static enum kvr_status over_chunks(const struct kvr_clip_probe *net,
         out->series[i] = NAN;
     for (int c = first; c < n / in->chunk; c++) {
         double v = NAN;
+        const int n_heads = score_chunk(net, in, seen, c, &v, &right);
 
-        score_chunk(net, in, seen, c, &v, &right, &asked);
+        if (n_heads == 0 && !out->missing[0])
+            snprintf(out->missing, sizeof out->missing,
+                     "the prompt of chunk %d has no word that the model's probe network classifies",
+                     c);
+        asked += n_heads;
         for (int i = c * in->chunk; i < (c + 1) * in->chunk; i++)
             out->series[i] = v;
         out->value += v / (n / in->chunk - first);
     }
     out->extra = asked ? right / asked : NAN;
-    if (isnan(out->value))
-        snprintf(out->missing, sizeof out->missing,
-                 "the prompt has no word that the model's probe network classifies");
     free(seen);
     return KVR_OK;
 }

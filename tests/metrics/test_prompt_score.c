@@ -6,8 +6,10 @@
  * heads give the probabilities of five words of the prompt. The score is their mean. */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/run/prompt_words.h"
 #include "harness/workload/truth.h"
@@ -129,6 +131,67 @@ START_TEST(missing_scores_have_a_reason)
 }
 END_TEST
 
+/* Scores four chunks of clip 0. `word` replaces each word of chunk 3, and `probe` replaces the path
+ * of the network; either may be NULL. */
+static enum kvr_status scored(const char *word, const char *probe, struct kvr_metric_value *v)
+{
+    struct kvr_tensor t;
+    struct kvr_prompt_words own;
+    struct kvr_metric_prompt prompt;
+    struct kvr_frames f;
+    struct kvr_metric_input in = { .ref = &f, .test = &f, .chunk = 3, .prompt = &prompt };
+    enum kvr_status st;
+
+    ck_assert_int_eq(kvr_st_get(file, clips[0].name, &t), KVR_OK);
+    f = (struct kvr_frames){ 12, 48, 48, t.data };
+    ck_assert_int_eq(kvr_prompt_words_open(&own, "models/nano", &config, clips[0].prompt, 4),
+                     KVR_OK);
+    prompt = own.prompt;
+    for (int i = 0; word && i < prompt.n_slots; i++)
+        own.word[3 * prompt.n_slots + i] = word;
+    if (probe)
+        prompt.probe = probe;
+    st = kvr_metric_measure(kvr_metric_find("prompt_score"), &in, v);
+    kvr_prompt_words_close(&own);
+    return st;
+}
+
+START_TEST(a_chunk_without_words_is_named)
+{
+    struct kvr_metric_value v;
+
+    ck_assert_int_eq(scored("unknown", NULL, &v), KVR_OK);
+    ck_assert_msg(strstr(v.missing, "the prompt of chunk 3 has no word"), "%s", v.missing);
+    kvr_metric_value_free(&v);
+}
+END_TEST
+
+/* A network with one weight of NaN is an error; the score is not missing. */
+START_TEST(nan_weights_are_refused)
+{
+    char path[] = "/tmp/kvreel-test-probe-XXXXXX";
+    const int fd = mkstemp(path);
+    FILE *from = fopen("models/nano/probe.safetensors", "r"), *to = fdopen(fd, "w");
+    const float nan = NAN;
+    struct kvr_metric_value v;
+    enum kvr_status st;
+    char b[4096];
+    size_t n;
+
+    ck_assert(from && to);
+    while ((n = fread(b, 1, sizeof b, from)) > 0)
+        ck_assert_uint_eq(fwrite(b, 1, n, to), n);
+    ck_assert_int_eq(fseek(to, -(long)sizeof nan, SEEK_CUR), 0);
+    ck_assert_uint_eq(fwrite(&nan, sizeof nan, 1, to), 1);
+    fclose(from);
+    ck_assert_int_eq(fclose(to), 0);
+    st = scored(NULL, path, &v);
+    unlink(path);
+    ck_assert_int_eq(st, KVR_ENAN);
+    ck_assert_msg(strstr(kvr_error(), "weights must be finite"), "%s", kvr_error());
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("prompt_score");
@@ -139,6 +202,8 @@ int main(void)
     tcase_add_loop_test(tc, another_word_is_seen, 0, N_CLIPS);
     tcase_add_test(tc, the_motion_may_change);
     tcase_add_test(tc, missing_scores_have_a_reason);
+    tcase_add_test(tc, a_chunk_without_words_is_named);
+    tcase_add_test(tc, nan_weights_are_refused);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }
