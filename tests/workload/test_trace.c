@@ -288,6 +288,8 @@ static const struct {
     { "layout/heads", "3", "heads is 3, need a multiple of kv_heads, 2" },
     { "layout/head_dim", "257", "head_dim" },
     { "layout/tokens_per_frame", "16777217", "tokens_per_frame" },
+    { "layout/tokens_per_frame", "8388609",
+      "a chunk of 2 frames of 8388609 tokens has 16777218 tokens, at most 16777216" },
     { "layout/causal", "1", "causal" },
     { "rope/pairs", "\"odd\"", "rope: pairs is \"odd\", need \"adjacent\"" },
     { "rope/base", "0", "base is 0" },

@@ -23,12 +23,19 @@ static const struct extent {
 };
 enum { N_EXTENTS = sizeof extents / sizeof *extents };
 
-static enum kvr_status check_heads(const struct kvr_trace_layout *l, const char *where)
+/* Checks the extents that depend on each other. */
+static enum kvr_status check_pairs(const struct kvr_trace_layout *l, const char *where)
 {
-    if (l->n_heads % l->n_kv_heads == 0)
-        return KVR_OK;
-    return kvr_fail(KVR_EFORMAT, "%s: layout: heads is %d, need a multiple of kv_heads, %d", where,
-                    l->n_heads, l->n_kv_heads);
+    if (l->n_heads % l->n_kv_heads)
+        return kvr_fail(KVR_EFORMAT, "%s: layout: heads is %d, need a multiple of kv_heads, %d",
+                        where, l->n_heads, l->n_kv_heads);
+    if ((int64_t)l->frames_per_chunk * l->tokens_per_frame > KVR_TRACE_MAX_TOKENS)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: layout: a chunk of %d frames of %d tokens has %lld tokens, at most %d "
+                        "are allowed",
+                        where, l->frames_per_chunk, l->tokens_per_frame,
+                        (long long)l->frames_per_chunk * l->tokens_per_frame, KVR_TRACE_MAX_TOKENS);
+    return KVR_OK;
 }
 
 enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const char *where)
@@ -40,7 +47,7 @@ enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const c
             return kvr_fail(KVR_EFORMAT, "%s: layout: %s is %d, need 1..%d", where, e->name, value,
                             e->most);
     }
-    return check_heads(l, where);
+    return check_pairs(l, where);
 }
 
 static enum kvr_status read_layout(struct kvr_trace_layout *l, const json_t *doc, const char *where)
@@ -51,7 +58,7 @@ static enum kvr_status read_layout(struct kvr_trace_layout *l, const json_t *doc
     for (const struct extent *e = extents; e < extents + N_EXTENTS; e++)
         KVR_TRY(kvr_json_int_in(o, where, e->name, 1, e->most, (int *)((char *)l + e->at)));
     KVR_TRY(kvr_json_bool(o, where, "causal", &l->causal));
-    return check_heads(l, where);
+    return check_pairs(l, where);
 }
 
 /* Fails because the value v of `key` is not allowed. The message shows v in JSON notation, which
