@@ -12,10 +12,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/core/clock.h"
+
 extern char **environ;
 extern const char kvr_python_host[]; /* host.py */
 
-enum { AT = 3, START_MS = 60000, WORDS = 1 + 3 + KVR_TALK_PARTS, LONGEST = 1 << 16 };
+enum {
+    AT = 3,
+    START_MS = 60000,
+    NS_PER_MS = 1000000,
+    WORDS = 1 + 3 + KVR_TALK_PARTS,
+    LONGEST = 1 << 16
+};
 
 /* Status of a reply: success, an exception, or out of memory. The values must equal those in
  * host.py. */
@@ -108,11 +116,32 @@ static enum kvr_status send_all(struct kvr_talk *t, const void *p, size_t n)
     return KVR_OK;
 }
 
+/* Waits for bytes of the first message, whose time limit is t->until_ns. Later messages have no
+ * limit. */
+static enum kvr_status await(const struct kvr_talk *t)
+{
+    struct pollfd ready = { .fd = t->fd, .events = POLLIN };
+    int rc = t->until_ns ? -1 : 1;
+
+    while (rc < 0) {
+        const int64_t left_ms = (t->until_ns - kvr_now_ns() + NS_PER_MS - 1) / NS_PER_MS;
+
+        rc = poll(&ready, 1, left_ms > 0 ? (int)left_ms : 0);
+        if (rc < 0 && errno != EINTR)
+            return kvr_fail(KVR_EIO, "cannot wait for the Python process: %s", strerror(errno));
+    }
+    return rc > 0 ? KVR_OK
+                  : kvr_fail(KVR_EFORMAT, "the Python file was not loaded within the limit of %d s",
+                             START_MS / 1000);
+}
+
 static enum kvr_status receive(struct kvr_talk *t, void *p, size_t n)
 {
     for (size_t at = 0; at < n;) {
-        const ssize_t k = recv(t->fd, (char *)p + at, n - at, 0);
+        ssize_t k;
 
+        KVR_TRY(await(t));
+        k = recv(t->fd, (char *)p + at, n - at, 0);
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
@@ -238,18 +267,11 @@ enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
  * file cannot be used. */
 static enum kvr_status hear_description(struct kvr_talk *t, char **described)
 {
-    struct pollfd ready = { .fd = t->fd, .events = POLLIN };
     int64_t head[WORDS];
     char *text;
     enum kvr_status st;
-    int rc;
 
-    do
-        rc = poll(&ready, 1, START_MS);
-    while (rc < 0 && errno == EINTR);
-    if (rc == 0)
-        return kvr_fail(KVR_EFORMAT, "the Python file was not loaded within the limit of %d s",
-                        START_MS / 1000);
+    t->until_ns = kvr_now_ns() + (int64_t)START_MS * NS_PER_MS;
     KVR_TRY(receive(t, head, sizeof head));
     if (head[0] != REPLY_OK)
         return receive_failure(t, head[0], head[4], KVR_EFORMAT);
@@ -262,6 +284,7 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
     if (!text)
         return kvr_fail(KVR_ENOMEM, "out of memory while allocating the Python process's answer");
     st = receive(t, text, (size_t)head[4]);
+    t->until_ns = 0;
     if (st == KVR_OK && described)
         *described = text;
     else

@@ -24,6 +24,7 @@ enum { KVR_TALK_PARTS = 3 };
 struct kvr_talk {
     pid_t pid; /* 0: no process */
     int fd;
+    int64_t until_ns; /* kvr_now_ns() at which the wait for the first message ends; 0: no limit */
 };
 
 /* A request to the Python process with up to three parts, which are byte strings in memory of the
