@@ -91,18 +91,24 @@ static enum kvr_status load_script(const char *path, const char *sha256)
 {
     const struct kvr_loaded_plugin *l;
     const struct kvr_plugin *p;
+    enum kvr_status st;
 
     for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
         if (!strcmp(l->path, path) && !strcmp(l->sha256, sha256))
             return KVR_OK;
     KVR_TRY(kvr_script_open(path, &p));
-    KVR_TRY(kvr_plugin_check(p, path));
-    return add(p, path, sha256);
+    st = kvr_plugin_check(p, path);
+    if (st == KVR_OK)
+        st = add(p, path, sha256);
+    if (st != KVR_OK)
+        kvr_script_close(p);
+    return st;
 }
 
 enum kvr_status kvr_plugin_load(const char *path)
 {
     char full[KVR_PLUGIN_PATH], sha256[KVR_SHA256_HEX];
+    const int n_before = n_loaded;
     const struct kvr_plugin *p;
     enum kvr_status st;
     struct stat s;
@@ -126,8 +132,10 @@ enum kvr_status kvr_plugin_load(const char *path)
     st = find_export(handle, full, &p);
     if (st == KVR_OK)
         st = add(p, full, sha256);
-    if (st != KVR_OK)
-        dlclose(handle); /* after success the library stays loaded until the program exits */
+    /* A registered library stays loaded until the program exits. If it was registered before, its
+     * first handle keeps it loaded. */
+    if (st != KVR_OK || n_loaded == n_before)
+        dlclose(handle);
     return st;
 }
 

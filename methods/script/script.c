@@ -393,3 +393,8 @@ enum kvr_status kvr_script_open(const char *path, const struct kvr_plugin **out)
     *out = &s->plugin;
     return KVR_OK;
 }
+
+void kvr_script_close(const struct kvr_plugin *p)
+{
+    free((struct script *)(uintptr_t)p->stages[0]->variant);
+}

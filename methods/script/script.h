@@ -43,9 +43,12 @@
 bool kvr_script_is(const char *path);
 
 /* Runs the file to read the method's name and options, and builds a plug-in with one codec stage
- * and one method. The plug-in *out lives as long as the process. Fails with KVR_EUNSUPPORTED if
+ * and one method. The caller either registers the plug-in *out, which then lives as long as the
+ * process, or frees it by kvr_script_close(). Fails with KVR_EUNSUPPORTED if
  * there is no Python interpreter, and with KVR_EFORMAT if the file is invalid; the message states
  * the Python error. */
 enum kvr_status kvr_script_open(const char *path, const struct kvr_plugin **out);
+/* Frees a plug-in that was not registered. */
+void kvr_script_close(const struct kvr_plugin *p);
 
 #endif
