@@ -8,6 +8,7 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/core/json.h"
 #include "harness/core/safetensors.h"
@@ -274,6 +275,51 @@ START_TEST(refused)
 }
 END_TEST
 
+/* 128 or more buckets per quarter leave no range of distances up to MAX_DISTANCE for the
+ * logarithmic buckets. */
+START_TEST(bucket_counts)
+{
+    static float zeros[600 * 2];
+    static const struct {
+        const char *name;
+        int64_t shape[2];
+    } weight[] = {
+        { "token_embedding.weight", { 16, 8 } },
+        { "norm.weight", { 8 } },
+        { "blocks.0.norm1.weight", { 8 } },
+        { "blocks.0.norm2.weight", { 8 } },
+        { "blocks.0.attn.q.weight", { 8, 8 } },
+        { "blocks.0.attn.k.weight", { 8, 8 } },
+        { "blocks.0.attn.v.weight", { 8, 8 } },
+        { "blocks.0.attn.o.weight", { 8, 8 } },
+        { "blocks.0.ffn.gate.0.weight", { 4, 8 } },
+        { "blocks.0.ffn.fc1.weight", { 4, 8 } },
+        { "blocks.0.ffn.fc2.weight", { 8, 4 } },
+        { "blocks.0.pos_embedding.embedding.weight", { 0, 2 } },
+    };
+    enum { N = sizeof weight / sizeof *weight };
+    static const int n_buckets[] = { 508, 512, 516 };
+    char path[] = "/tmp/test_umt5.XXXXXX";
+    struct kvr_st_item item[N];
+    struct kvr_umt5 *e = NULL;
+
+    for (int i = 0; i < N; i++) {
+        item[i] = (struct kvr_st_item){
+            .name = weight[i].name,
+            .t = { .dtype = KVR_F32, .n_dims = weight[i].shape[1] ? 2 : 1, .data = zeros }
+        };
+        memcpy(item[i].t.shape, weight[i].shape, sizeof weight[i].shape);
+    }
+    item[N - 1].t.shape[0] = n_buckets[_i];
+    close(mkstemp(path));
+    ck_assert_msg(kvr_st_write(path, item, N, NULL) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_umt5_open(&e, devs[0], path), _i ? KVR_EFORMAT : KVR_OK);
+    ck_assert_msg(_i == 0 || strstr(kvr_error(), "below 512"), "%s", kvr_error());
+    kvr_umt5_close(&e);
+    unlink(path);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("umt5");
@@ -288,6 +334,7 @@ int main(void)
     tcase_add_loop_test(tc, alone_and_in_company, 0, KVR_N_BACKENDS);
     tcase_add_loop_test(tc, memory, 0, KVR_N_BACKENDS);
     tcase_add_loop_test(tc, refused, 0, KVR_N_BACKENDS);
+    tcase_add_loop_test(tc, bucket_counts, 0, 3);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -130,11 +130,12 @@ static enum kvr_status check_tensors(struct kvr_umt5 *e)
             KVR_EFORMAT,
             "%s: the %d attention heads must divide the %d rows of blocks.0.attn.q.weight",
             kvr_weights_path(e->file), s->n_heads, s->attention);
-    if (s->n_buckets < 4 || s->n_buckets % 4)
+    /* kvr_umt5_bucket() divides by log(MAX_DISTANCE / (n_buckets / 4)), which must be positive. */
+    if (s->n_buckets < 4 || s->n_buckets % 4 || s->n_buckets / 4 >= MAX_DISTANCE)
         return kvr_fail(KVR_EFORMAT,
                         "%s: blocks.0.pos_embedding has %d position buckets (rows), need a "
-                        "positive multiple of 4",
-                        kvr_weights_path(e->file), s->n_buckets);
+                        "positive multiple of 4 below %d",
+                        kvr_weights_path(e->file), s->n_buckets, 4 * MAX_DISTANCE);
     if (e->own->max_head_dim && s->attention / s->n_heads > e->own->max_head_dim)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: head_dim is %d, this device supports at most %d",
                         kvr_weights_path(e->file), s->attention / s->n_heads, e->own->max_head_dim);
