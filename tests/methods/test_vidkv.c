@@ -149,6 +149,26 @@ START_TEST(sizes_are_the_published)
 }
 END_TEST
 
+/* share=0 codes every channel as signs, and share=1 codes every channel in 2 bits. */
+START_TEST(one_kind_of_channel)
+{
+    const struct kvr_block_shape s = { 40, 2, 16 };
+    float x[1280], y[1280];
+    double error = 0, energy = 0;
+
+    fill_block(x, &s, FILL_NORMAL, 7);
+    through(_i ? "vidkv(share=1)" : "vidkv(share=0)", &s, x, y);
+    for (int i = 0; i < 1280; i++) {
+        error += ((double)y[i] - x[i]) * ((double)y[i] - x[i]);
+        energy += (double)x[i] * x[i];
+    }
+    /* Four uniform levels over the range of 32 normal numbers have a step of 4.1 / 3 sigma, hence
+     * an error of step^2 / 12 = 0.16 of the energy. One sign per Fourier term has 1 - 2 / pi = 0.36.
+     * The limit is 1.4 times the larger error. */
+    ck_assert_msg(error <= .5 * energy, "share=%d: %g of %g", _i, error, energy);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("vidkv");
@@ -158,6 +178,7 @@ int main(void)
     tcase_add_loop_test(tc, values_by_the_slow_model, 0, 2);
     tcase_add_loop_test(tc, keys_by_the_slow_model, 0, 2);
     tcase_add_test(tc, sizes_are_the_published);
+    tcase_add_loop_test(tc, one_kind_of_channel, 0, 2);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

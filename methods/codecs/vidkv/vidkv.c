@@ -246,8 +246,9 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
 
             for (int c = 0; c < n_hard; c++)
                 code_hard(&g, x, i, h, hard[c], (int64_t)h * n_hard + c, params, codes);
-            code_signs(&g, x, i, h, easy, scratch + (size_t)i * each, sign_params,
-                       codes + vidkv_signs_at(&g));
+            if (g.easy)
+                code_signs(&g, x, i, h, easy, scratch + (size_t)i * each, sign_params,
+                           codes + vidkv_signs_at(&g));
         }
     free(scratch);
     return KVR_OK;
