@@ -109,6 +109,23 @@ int kvreel_block_decode(const kvreel_block *b, float *k, float *v, uint8_t *held
     return KVR_OK;
 }
 
+/* Softmax needs at least one token of each head. */
+static enum kvr_status check_heads(const struct kvr_span *spans, int n_spans, int n_heads)
+{
+    for (int h = 0; h < n_heads; h++) {
+        int i = 0;
+
+        while (i < n_spans && (spans[i].n == 0 || !kvr_segment_has_head(spans[i].seg, h)))
+            i++;
+        if (i == n_spans)
+            return kvr_fail(KVR_EINVAL,
+                            "attend: the method evicted every token of KV head %d, need at least 1 "
+                            "stored token per head; raise the budget of the method's retention",
+                            h);
+    }
+    return KVR_OK;
+}
+
 static enum kvr_status attend(const kvreel_block *b, const struct kvr_attend_needs *needs,
                               const float *q, int64_t n_query, float *out)
 {
@@ -122,7 +139,9 @@ static enum kvr_status attend(const kvreel_block *b, const struct kvr_attend_nee
         return kvr_fail(KVR_ENOMEM, "block: out of memory while allocating %d token spans",
                         n_spans);
     kvr_layer_spans(&b->layer, &seen, spans);
-    st = kvr_layer_read_joint(&b->layer, &seen);
+    st = check_heads(spans, n_spans, needs->n_heads);
+    if (st == KVR_OK)
+        st = kvr_layer_read_joint(&b->layer, &seen);
     if (st == KVR_OK)
         st = kvr_attend_reserve(&scratch, b->dev, needs);
     if (st == KVR_OK)

@@ -121,7 +121,8 @@ void kvreel_block_free(kvreel_block **b);
 int kvreel_block_decode(const kvreel_block *b, float *k, float *v, uint8_t *held);
 /* Computes attention over the block, out = softmax(q K^T / sqrt(head_dim)) V, with q and out
  * [n_query,n_query_heads,head_dim]. With grouped-query attention (n_query_heads > n_heads), query
- * head h reads KV head h / (n_query_heads / n_heads). */
+ * head h reads KV head h / (n_query_heads / n_heads). Returns KVREEL_EINVAL if the method evicted
+ * every token of a head. */
 int kvreel_block_attend(const kvreel_block *b, const float *q, int64_t n_query,
                         int32_t n_query_heads, float *out);
 int kvreel_block_bytes(const kvreel_block *b, struct kvreel_bytes *out);

@@ -100,6 +100,23 @@ static void check_block(const kvreel_method *m)
     kvreel_block_free(&b); /* freeing a NULL block is allowed */
 }
 
+/* Attention over no token is not defined. A budget of 1e-6 of the tokens is rounded to 0. */
+static void check_empty_heads(const char *scope)
+{
+    const char *const settings[] = { "share=1e-6", "recent=0", "sink=0", scope, NULL };
+    struct kvreel_block_shape s = { sizeof s, .n_tok = TOKENS, .n_heads = HEADS, .head_dim = DIM };
+    kvreel_method *m = NULL;
+    kvreel_block *b = NULL;
+
+    check("KEY_NORM with a budget of 0 is opened", !kvreel_method_open(&m, "KEY_NORM", settings));
+    check("a block that stores no token is encoded", !kvreel_block_encode(&b, m, k, v, &s));
+    check("attention over a block that stores no token is refused",
+          kvreel_block_attend(b, q, 1, HEADS, out) == KVREEL_EINVAL &&
+              strstr(kvreel_error(), "every token of KV head 0"));
+    kvreel_block_free(&b);
+    kvreel_method_close(&m);
+}
+
 int main(void)
 {
     kvreel_method *m = NULL;
@@ -117,6 +134,8 @@ int main(void)
     check_sizes(m);
     check_block(m);
     kvreel_method_close(&m);
+    check_empty_heads("scope=layer");
+    check_empty_heads("scope=head");
     if (!n_failed)
         puts("used");
     return n_failed != 0;
