@@ -36,7 +36,7 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
         return kvr_fail(KVR_EINVAL,
                         "cache: window is %d frames, sink is %d frames: neither may be negative",
                         s->window_frames, s->sink_frames);
-    if (s->window_frames && s->window_frames < s->frames_per_chunk + s->sink_frames)
+    if (s->window_frames && s->window_frames < (int64_t)s->frames_per_chunk + s->sink_frames)
         return kvr_fail(KVR_EINVAL,
                         "cache: a window of %d frames is smaller than the sink (%d frames) plus "
                         "one chunk (%d frames)",
@@ -301,11 +301,11 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
         return kvr_fail(KVR_EINVAL,
                         "cache: a pass of %d frames was begun, need 1 to %d frames (one chunk)",
                         pass->n_frames, c->shape.frames_per_chunk);
-    if (pass->frame0 < 0 || pass->frame0 + pass->n_frames > c->shape.capacity_frames)
+    if (pass->frame0 < 0 || pass->frame0 > c->shape.capacity_frames - pass->n_frames)
         return kvr_fail(KVR_EINVAL,
-                        "cache: a pass over frames %d to %d was begun, but the cache has room only "
-                        "for frames 0 to %d",
-                        pass->frame0, pass->frame0 + pass->n_frames - 1,
+                        "cache: a pass over frames %d to %lld was begun, but the cache has room "
+                        "only for frames 0 to %d",
+                        pass->frame0, (long long)pass->frame0 + pass->n_frames - 1,
                         c->shape.capacity_frames - 1);
     if (pass->shift != 0 && turns_keys(c->scheme))
         return kvr_fail(

@@ -221,10 +221,12 @@ static enum kvr_status check(const struct kvr_lm *lm, const int32_t *ids,
     if (pass->n_frames < 1 || pass->n_frames > lm->max_tokens)
         return kvr_fail(KVR_EINVAL, "lm: a chunk of %d tokens was passed, need 1 to %d",
                         pass->n_frames, lm->max_tokens);
-    if (pass->frame0 + pass->n_frames > lm->c->context_length)
+    if (pass->frame0 < 0 || pass->frame0 > lm->c->context_length - pass->n_frames)
         return kvr_fail(KVR_EINVAL,
-                        "lm: token position %d exceeds the model's context of %d tokens",
-                        pass->frame0 + pass->n_frames - 1, lm->c->context_length);
+                        "lm: token positions %d to %lld were passed, need 0 to %d (the model's "
+                        "context)",
+                        pass->frame0, (long long)pass->frame0 + pass->n_frames - 1,
+                        lm->c->context_length - 1);
     for (int t = 0; t < pass->n_frames; t++)
         if (ids[t] < 0 || ids[t] >= lm->c->vocabulary_size)
             return kvr_fail(KVR_EINVAL,

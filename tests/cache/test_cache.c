@@ -344,16 +344,24 @@ START_TEST(impossible_shapes_are_refused)
         .chunk = 12, .frame0 = 36, .n_frames = FRAMES, .index = 0, .clean = true
     };
 
+    struct kvr_pass last = beyond;
+
+    last.frame0 = INT32_MAX; /* frame0 + n_frames exceeds the range of int */
     kit_open(&k, "F32", 64, 0, 0, false);
     struct kvr_cache_shape s = k.shape;
     s.window_frames = 3;
     s.sink_frames = 1;
+    ck_assert_int_eq(kvr_cache_open(&c, k.dev, k.scheme, &s, KVR_PATH_STAGED), KVR_EINVAL);
+    s.window_frames = s.frames_per_chunk + 1;
+    s.frames_per_chunk = INT32_MAX;
     ck_assert_int_eq(kvr_cache_open(&c, k.dev, k.scheme, &s, KVR_PATH_STAGED), KVR_EINVAL);
     s = k.shape;
     s.head_dim = 0;
     ck_assert_int_eq(kvr_cache_open(&c, k.dev, k.scheme, &s, KVR_PATH_STAGED), KVR_EINVAL);
     ck_assert_int_eq(kvr_cache_begin_pass(k.cache, &beyond), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "has room only for frames 0 to"));
+    ck_assert_int_eq(kvr_cache_begin_pass(k.cache, &last), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "frames 2147483647 to 2147483649"));
     kit_close(&k);
 }
 END_TEST

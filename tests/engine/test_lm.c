@@ -158,10 +158,16 @@ START_TEST(refuses)
     struct kvr_model *nano;
     double nll, top1;
     const int32_t bad[] = { 1, V };
+    const struct kvr_pass far = { .frame0 = INT32_MAX, .n_frames = 2 };
+    float hidden[2 * D];
 
     ck_assert_int_eq(kvr_text_nll(dev, model, bad, 2, &nll, &top1), KVR_EINVAL);
     ck_assert_str_eq(kvr_error(),
                      "lm: token 1 has id 96, which is not in the vocabulary: need 0..95");
+    ck_assert_int_eq(kvr_lm_open(&lm, dev, model, 2), KVR_OK);
+    ck_assert_int_eq(kvr_lm_forward(lm, NULL, ids.id, &far, hidden), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "token positions 2147483647 to 2147483648"));
+    kvr_lm_close(&lm);
     ck_assert_int_eq(kvr_dit_open(&dit, dev, model), KVR_EUNSUPPORTED);
     ck_assert_int_eq(kvr_model_open(&nano, dev, "models/nano"), KVR_OK);
     ck_assert_int_eq(kvr_lm_open(&lm, dev, nano, 8), KVR_EUNSUPPORTED);
