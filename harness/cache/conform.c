@@ -284,13 +284,16 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
         enum kvr_status st;
         char text[256]; /* the hash, or an error message */
     } reply = { KVR_EINTERNAL, "the check ended early" };
-    int fd[2], status = 0;
+    int fd[2], status = 0, failure;
     ssize_t got;
-    pid_t pid;
+    pid_t pid, ended;
 
-    if (pipe(fd) != 0 || (pid = fork()) < 0)
-        return kvr_fail(KVR_EIO, "cannot start the child process that encodes a second input: %s",
+    if (pipe(fd) != 0)
+        return kvr_fail(KVR_EIO,
+                        "cannot create a pipe to the child process that encodes a second input: %s",
                         strerror(errno));
+    pid = fork();
+    failure = errno;
     if (pid == 0) {
         struct trial t;
 
@@ -300,10 +303,17 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
         _exit(write(fd[1], &reply, sizeof reply) == (ssize_t)sizeof reply ? 0 : 1);
     }
     close(fd[1]);
-    got = read(fd[0], &reply, sizeof reply);
+    do /* the reply is smaller than PIPE_BUF, so one call reads all of it */
+        got = pid > 0 ? read(fd[0], &reply, sizeof reply) : -1;
+    while (got < 0 && pid > 0 && errno == EINTR);
     close(fd[0]);
-    if (waitpid(pid, &status, 0) != pid || status != 0 || got != (ssize_t)sizeof reply ||
-        reply.st != KVR_OK)
+    if (pid < 0)
+        return kvr_fail(KVR_EIO, "cannot start the child process that encodes a second input: %s",
+                        strerror(failure));
+    do
+        ended = waitpid(pid, &status, 0);
+    while (ended < 0 && errno == EINTR);
+    if (ended != pid || status != 0 || got != (ssize_t)sizeof reply || reply.st != KVR_OK)
         return kvr_fail(reply.st == KVR_OK ? KVR_EINTERNAL : reply.st,
                         "the child process failed to encode a second input: %s", reply.text);
     memcpy(hex, reply.text, KVR_SHA256_HEX);
