@@ -105,8 +105,7 @@ int kvreel_cache_read(const kvreel_cache *c, int32_t layer, float *k, float *v, 
         return kvr_fail(KVR_EINVAL,
                         "cache: layer %d does not exist: need 0 <= layer < n_layers (%d)", layer,
                         c->n_layers);
-    *n = kvr_cache_read(c->cache, layer, k, v);
-    return *n < 0 ? kvr_fail_prefix(KVR_EIO, "cache: read") : KVR_OK;
+    return kvr_cache_read(c->cache, layer, k, v, n);
 }
 
 int kvreel_cache_bytes(const kvreel_cache *c, struct kvreel_bytes *out)

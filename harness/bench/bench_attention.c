@@ -181,15 +181,17 @@ static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, c
 {
     const size_t n = (size_t)t->n_query * t->width;
     const float *x = t->x.p;
-    const int64_t past = kvr_cache_read(cache, 0, t->k.p, t->v.p);
-    float *k = (float *)t->k.p + (size_t)past * t->width;
-    float *v = (float *)t->v.p + (size_t)past * t->width;
+    float *k = t->k.p, *v = t->v.p;
+    int64_t past;
 
+    KVR_TRY(kvr_cache_read(cache, 0, k, v, &past));
     if (past + t->n_query != t->n_key)
         return kvr_fail(KVR_EINTERNAL,
                         "bench: %s: the cache has %lld past tokens, but the benchmark expects %lld "
                         "(all keys except those of the current chunk)",
                         name, (long long)past, (long long)(t->n_key - t->n_query));
+    k += (size_t)past * t->width;
+    v += (size_t)past * t->width;
     for (size_t i = 0; i < n; i++) {
         k[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[n + i]));
         v[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[2 * n + i]));

@@ -361,9 +361,11 @@ static enum kvr_status put_bf16(struct kit *t, const float *x, int which)
 static enum kvr_status decode_all(struct kit *t)
 {
     const size_t n = chunk_floats(t), past = (size_t)(t->n_chunks - 1) * n;
-    const int64_t stored = t->cache ? kvr_cache_read(t->cache, 0, t->k, t->v) : 0;
     float *const to[2] = { t->k + past, t->v + past };
+    int64_t stored = 0;
 
+    if (t->cache)
+        KVR_TRY(kvr_cache_read(t->cache, 0, t->k, t->v, &stored));
     if ((size_t)stored * t->width != past)
         return kvr_fail(KVR_EINTERNAL,
                         "bench: the cache stores %lld tokens, but the benchmark expects %zu",

@@ -703,26 +703,24 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
 enum { READ_BLOCK = 512 }; /* tokens */
 
 /* Copies rows [a, b) of a block of keys or values to the host. */
-static bool get_rows(const struct kvr_cache *c, const struct kvr_buf *values, int64_t a, int64_t b,
-                     float *to)
+static enum kvr_status get_rows(const struct kvr_cache *c, const struct kvr_buf *values, int64_t a,
+                                int64_t b, float *to)
 {
     const size_t width = (size_t)kvr_cache_kv_heads(&c->shape) * (size_t)c->shape.head_dim;
 
     return kvr_dev_get(c->dev, to, (const float *)values->p + (size_t)a * width,
-                       (size_t)(b - a) * width * sizeof *to) == KVR_OK;
+                       (size_t)(b - a) * width * sizeof *to);
 }
 
 /* Copies the stored tokens of [begin, end), a range of at most READ_BLOCK tokens, to consecutive
- * rows on the host. Returns the number of stored tokens, or -1 on a device error. The tokens are
- * decoded together, because one synchronization with the device takes longer than decoding one
- * token. */
-static int64_t read_block(const struct kvr_cache *c, const struct kvr_layer *l, int64_t begin,
-                          int64_t end, float *k, float *v)
+ * rows on the host, and adds their number to *n. The tokens are decoded together, because one
+ * synchronization with the device takes longer than decoding one token. */
+static enum kvr_status read_block(const struct kvr_cache *c, const struct kvr_layer *l,
+                                  int64_t begin, int64_t end, float *k, float *v, int64_t *n)
 {
     const size_t width = (size_t)kvr_cache_kv_heads(&c->shape) * (size_t)c->shape.head_dim;
     const int64_t m = end - begin;
     uint8_t held[READ_BLOCK];
-    int64_t n = 0;
 
     kvr_layer_dense(l, begin, end, k ? c->values_k.p : NULL, v ? c->values_v.p : NULL, held);
     for (int64_t a = 0, b; a < m; a = b) {
@@ -730,17 +728,17 @@ static int64_t read_block(const struct kvr_cache *c, const struct kvr_layer *l, 
             b++;
         if (!held[a])
             continue;
-        if ((k && !get_rows(c, &c->values_k, a, b, k + (size_t)n * width)) ||
-            (v && !get_rows(c, &c->values_v, a, b, v + (size_t)n * width)))
-            return -1;
-        n += b - a;
+        if (k)
+            KVR_TRY(get_rows(c, &c->values_k, a, b, k + (size_t)*n * width));
+        if (v)
+            KVR_TRY(get_rows(c, &c->values_v, a, b, v + (size_t)*n * width));
+        *n += b - a;
     }
-    return n;
+    return KVR_OK;
 }
 
-int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
+enum kvr_status kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v, int64_t *n)
 {
-    const size_t width = (size_t)kvr_cache_kv_heads(&c->shape) * (size_t)c->shape.head_dim;
     const struct kvr_layer *l = &c->layer[layer];
     const struct kvr_visible seen = kvr_cache_visible(
         c, l->n_active < kvr_cache_capacity_tokens(c) ? l->n_active : kvr_cache_capacity_tokens(c));
@@ -748,25 +746,20 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
      * and values_v have room for one chunk. */
     const int64_t step =
         kvr_cache_chunk_tokens(c) < READ_BLOCK ? kvr_cache_chunk_tokens(c) : READ_BLOCK;
-    int64_t n = 0;
+    enum kvr_status st = KVR_OK;
 
-    if ((k || v) && kvr_layer_read_joint(l, &seen) != KVR_OK)
-        return -1;
-    for (int r = 0; n >= 0 && r < seen.n; r++)
-        for (int64_t t = seen.run[r][0], end; t < seen.run[r][1]; t = end) {
-            int64_t got;
-
+    *n = 0;
+    if (k || v)
+        KVR_TRY(kvr_layer_read_joint(l, &seen));
+    for (int r = 0; st == KVR_OK && r < seen.n; r++)
+        for (int64_t t = seen.run[r][0], end; st == KVR_OK && t < seen.run[r][1]; t = end) {
             end = t + step < seen.run[r][1] ? t + step : seen.run[r][1];
-            got = read_block(c, l, t, end, k ? k + (size_t)n * width : NULL,
-                             v ? v + (size_t)n * width : NULL);
-            if (got < 0) {
-                n = -1;
-                break;
-            }
-            n += got;
+            st = read_block(c, l, t, end, k, v, n);
         }
     kvr_layer_drop_joint(l);
-    return n;
+    if (st != KVR_OK)
+        *n = 0;
+    return st;
 }
 
 enum kvr_status kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out)

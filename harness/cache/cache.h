@@ -234,8 +234,10 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 /* Writes to k and v the decoded keys and values of the layer's committed tokens that are visible to
  * the latest pass, oldest first. If that pass committed its own chunk, the chunk is included. k and
  * v [n_tok,H,D] are F32 in host memory; a NULL pointer is allowed and skips the keys or the values.
- * Returns the number of tokens n_tok, or -1 on a device error. */
-int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
+ * Sets *n to the number of tokens n_tok; after a failure *n is 0. Fails if a joint codec cannot
+ * decode, or on a device error. */
+enum kvr_status kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v,
+                               int64_t *n);
 
 /* Inputs and output of attention in one layer of one pass, which are passed to an observer. The
  * pointers are valid only during the observer's call. */

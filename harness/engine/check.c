@@ -78,10 +78,10 @@ static enum kvr_status compare_cache(struct kvr_checker *k, const char *test,
                                      const struct kvr_cache *cache, float *keys, float *values)
 {
     const int64_t token = k->c->dim, tail = k->chunk_kv;
-    int64_t n = kvr_cache_read(cache, k->c->n_layers - 1, keys, values) * token;
+    int64_t n;
 
-    if (n < 0)
-        return kvr_fail_prefix(KVR_EINTERNAL, "check: the cache");
+    KVR_TRY(kvr_cache_read(cache, k->c->n_layers - 1, keys, values, &n));
+    n *= token;
     KVR_TRY(kvr_checker_compare_part(k, test, "cache_k_last", keys, n));
     KVR_TRY(kvr_checker_compare_part(k, test, "cache_v_last", values, n));
     if (n < tail)

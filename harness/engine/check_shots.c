@@ -72,9 +72,7 @@ static enum kvr_status run_forward(struct kvr_checker *k, const struct forward_r
         kvr_cache_reset(cache);
     KVR_TRY(kvr_checker_forward(k, cache, x, t, &pass, on_device, work));
     KVR_TRY(kvr_checker_compare_part(k, f->name, "flow", work, k->chunk_elems));
-    n_tok = kvr_cache_read(cache, k->c->n_layers - 1, keys, NULL);
-    if (n_tok < 0)
-        return kvr_fail_prefix(KVR_EINTERNAL, "check: the cache");
+    KVR_TRY(kvr_cache_read(cache, k->c->n_layers - 1, keys, NULL, &n_tok));
     return kvr_checker_compare_part(k, f->name, "cache_k_last", keys, n_tok * k->c->dim);
 }
 
@@ -157,11 +155,8 @@ static enum kvr_status begin_chunk(void *ctx, int chunk)
 {
     struct loop *l = ctx;
 
-    if (l->row->pins && chunk == l->n_chunks - 1) {
-        l->n_before = kvr_cache_read(l->cache, l->k->c->n_layers - 1, l->keys, NULL);
-        if (l->n_before < 0)
-            return kvr_fail_prefix(KVR_EINTERNAL, "check: the cache");
-    }
+    if (l->row->pins && chunk == l->n_chunks - 1)
+        KVR_TRY(kvr_cache_read(l->cache, l->k->c->n_layers - 1, l->keys, NULL, &l->n_before));
     if (chunk > 0 && l->shot[chunk] == l->shot[chunk - 1])
         return KVR_OK;
     return set_prompt(l->k, l->shot[chunk] % 2 ? "prompt_b" : "prompt_a");
@@ -198,9 +193,7 @@ static enum kvr_status read_buffer(struct loop *l, int64_t *n_values)
         *n_values = before + l->k->chunk_kv;
         return KVR_OK;
     }
-    n = kvr_cache_read(l->cache, layer, l->keys, NULL);
-    if (n < 0)
-        return kvr_fail_prefix(KVR_EINTERNAL, "check: the cache");
+    KVR_TRY(kvr_cache_read(l->cache, layer, l->keys, NULL, &n));
     *n_values = n * dim;
     return KVR_OK;
 }

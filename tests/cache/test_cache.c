@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "harness/cache/cache.h"
+#include "harness/cache/cache_impl.h"
 #include "harness/core/rng.h"
+#include "methods/joint.h"
+#include "tests/cache/read_tokens.h"
 #include "tests/threads.h"
 
 enum { S = 15, FRAMES = 3, H = 2, CHUNK = S * FRAMES };
@@ -145,13 +148,13 @@ START_TEST(attention_is_softmax_over_what_is_read)
             run_pass(&k, c, p, p == 1, out);
     run_pass(&k, last, 0, false, out);
 
-    int64_t past = kvr_cache_read(k.cache, 1, NULL, NULL);
+    int64_t past = read_tokens(k.cache, 1, NULL, NULL);
     float *kk = malloc(((size_t)past * (size_t)(H * d) + n) * sizeof *kk);
     float *vv = malloc(((size_t)past * (size_t)(H * d) + n) * sizeof *vv);
     const uint32_t id = (uint32_t)(last * 100 + 10);
     float *q = normal(n, id, 0), *ck = normal(n, id, 1), *cv = normal(n, id, 2);
 
-    kvr_cache_read(k.cache, 1, kk, vv);
+    read_tokens(k.cache, 1, kk, vv);
     memcpy(kk + past * H * d, ck, n * sizeof *ck);
     memcpy(vv + past * H * d, cv, n * sizeof *cv);
 
@@ -191,7 +194,7 @@ START_TEST(clean_passes_are_stored)
     for (int c = 0; c < 2; c++)
         for (int p = 0; p < 3; p++)
             run_pass(&k, c, p, p == 2, out);
-    ck_assert_int_eq(kvr_cache_read(k.cache, 0, kk, NULL), 2 * CHUNK);
+    ck_assert_int_eq(read_tokens(k.cache, 0, kk, NULL), 2 * CHUNK);
     for (int c = 0; c < 2; c++) {
         float *want = normal(n, (uint32_t)(c * 100 + 2), 1);
 
@@ -200,7 +203,7 @@ START_TEST(clean_passes_are_stored)
     }
     /* A second clean pass of a chunk overwrites the tokens that the first clean pass stored. */
     run_pass(&k, 1, 7, true, out);
-    ck_assert_int_eq(kvr_cache_read(k.cache, 0, kk, NULL), 2 * CHUNK);
+    ck_assert_int_eq(read_tokens(k.cache, 0, kk, NULL), 2 * CHUNK);
     float *want = normal(n, 107, 1);
     ck_assert_mem_eq(kk + n, want, n * sizeof *want);
     free(want);
@@ -295,7 +298,7 @@ START_TEST(failed_allocation_changes_nothing)
         failures++;
         ck_assert_int_eq(st, KVR_ENOMEM);
         ck_assert_uint_eq(before.live_total, after.live_total);
-        ck_assert_int_eq(kvr_cache_read(k.cache, 0, NULL, NULL), CHUNK);
+        ck_assert_int_eq(read_tokens(k.cache, 0, NULL, NULL), CHUNK);
     }
     ck_assert_int_ge(failures, 4); /* one or more for codes and for scales, of keys and of values */
     free(out);
@@ -333,6 +336,33 @@ START_TEST(nan_reaches_the_output)
         free(bad);
         kit_close(&k);
     }
+}
+END_TEST
+
+static enum kvr_status decodes_nan(struct kvr_joint *j)
+{
+    (void)j;
+    return kvr_fail(KVR_ENAN, "nan in k, token 0");
+}
+
+/* If a joint codec cannot decode, kvr_cache_read() returns the codec's status. */
+START_TEST(read_returns_the_status_of_a_codec)
+{
+    struct kvr_joint joint = { .n_owners = 2, .read = decodes_nan };
+    const size_t n = (size_t)(CHUNK * H * 64);
+    float *out = malloc(n * sizeof *out);
+    int64_t n_tok = 7;
+    struct kit k;
+
+    kit_open(&k, "F32", 64, 0, 0, false);
+    run_pass(&k, 0, 0, true, out);
+    k.cache->layer[0].seg[0].k.stage[0].joint = &joint;
+    ck_assert_int_eq(kvr_cache_read(k.cache, 0, out, NULL, &n_tok), KVR_ENAN);
+    ck_assert_int_eq(n_tok, 0);
+    k.cache->layer[0].seg[0].k.stage[0].joint = NULL;
+    ck_assert_int_eq(read_tokens(k.cache, 0, out, NULL), CHUNK);
+    free(out);
+    kit_close(&k);
 }
 END_TEST
 
@@ -381,6 +411,7 @@ int main(void)
     tcase_add_test(t, bytes_are_what_the_format_says);
     tcase_add_test(t, failed_allocation_changes_nothing);
     tcase_add_test(t, nan_reaches_the_output);
+    tcase_add_test(t, read_returns_the_status_of_a_codec);
     tcase_add_test(t, impossible_shapes_are_refused);
     suite_add_tcase(s, t);
     r = srunner_create(s);

@@ -12,6 +12,7 @@
 #include "harness/cache/layer.h"
 #include "harness/device/stream.h"
 #include "tests/cache/compare.h"
+#include "tests/cache/read_tokens.h"
 #include "tests/normals.h"
 #include "tests/some_methods.h"
 #include "tests/suite.h"
@@ -186,7 +187,7 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
             pass_on(cache, dev, &b, x, pass.clean, r->out[c][p]);
             ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
         }
-    r->n_read = kvr_cache_read(cache, 0, r->k, r->v);
+    r->n_read = read_tokens(cache, 0, r->k, r->v);
     kvr_cache_bytes(cache, &r->bytes);
     /* The stored bytes that the segments report must equal the device's allocation counter. */
     kvr_mem_stats(dev, &mem);
@@ -519,7 +520,7 @@ START_TEST(read_back_in_blocks)
         ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
     }
     before = kvr_stream_launches(kvr_dev_stream(dev), "grid_decode");
-    ck_assert_int_eq(kvr_cache_read(cache, 0, y, y), CHUNKS * CHUNK);
+    ck_assert_int_eq(read_tokens(cache, 0, y, y), CHUNKS * CHUNK);
     before = kvr_stream_launches(kvr_dev_stream(dev), "grid_decode") - before;
     ck_assert_msg(before > 0 && before <= 4 * CHUNKS, "%lld launches for %d chunks of %d tokens",
                   (long long)before, CHUNKS, CHUNK);

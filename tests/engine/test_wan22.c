@@ -16,6 +16,7 @@
 #include "harness/engine/unipc.h"
 #include "harness/engine/vae/check_vae.h"
 #include "harness/engine/vae/encoder.h"
+#include "tests/cache/read_tokens.h"
 #include "tests/suite.h"
 #include "tests/tiny_model.h"
 
@@ -370,7 +371,7 @@ END_TEST
 
 static int64_t stored(struct kit *k, float *keys)
 {
-    const int64_t n = kvr_cache_read(k->cache, 1, keys, NULL);
+    const int64_t n = read_tokens(k->cache, 1, keys, NULL);
 
     ck_assert_int_ge(n, 0);
     return n * 32;
