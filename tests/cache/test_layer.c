@@ -11,20 +11,10 @@
 
 #include "harness/cache/fingerprint.h"
 #include "harness/cache/layer.h"
+#include "tests/allocator.h"
 #include "tests/cache/compare.h"
 #include "tests/normals.h"
 #include "tests/threads.h"
-
-#ifdef __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OTHERS_ALLOCATE
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OTHERS_ALLOCATE
-#endif
-#ifndef __GLIBC__
-#define OTHERS_ALLOCATE
-#endif
 
 /* The heap allocation that fails is this many allocations ahead; 0 or less fails none. */
 static atomic_long fails_in;

@@ -6,20 +6,10 @@
 #include <string.h>
 
 #include "harness/core/memtext.h"
+#include "tests/allocator.h"
 #include "tests/suite.h"
 
 /* --- an allocation that fails once ------------------------------------------------------------ */
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OTHERS_ALLOCATE
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OTHERS_ALLOCATE
-#endif
-#ifndef __GLIBC__
-#define OTHERS_ALLOCATE
-#endif
 
 /* The next allocation of at least this many bytes fails; 0 fails none. */
 static size_t refused;

@@ -15,6 +15,7 @@
 
 #include "harness/files/media/font.h"
 #include "harness/files/media/media.h"
+#include "tests/allocator.h"
 #include "tests/suite.h"
 
 static char dir[] = "/tmp/kvreel-test-media-XXXXXX";
@@ -73,14 +74,7 @@ ssize_t pwrite(int fd, const void *p, size_t n, off_t at)
 
 /* Replaces malloc() and free(): the next allocation of `guarded` to `guarded` + ROOM bytes ends at
  * an inaccessible page. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OTHERS_ALLOCATE
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OTHERS_ALLOCATE
-#endif
-#if defined(__GLIBC__) && !defined(OTHERS_ALLOCATE)
+#ifndef OTHERS_ALLOCATE
 #define GUARDED
 enum { ROOM = 64, PAGE = 4096, MOST = 64 * PAGE };
 static size_t guarded; /* smallest size in bytes of the allocation to guard; 0: guard none */

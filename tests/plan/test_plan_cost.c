@@ -8,20 +8,10 @@
 #include "harness/cache/predict.h"
 #include "harness/plan/sweep.h"
 #include "harness/run/estimate.h"
+#include "tests/allocator.h"
 #include "tests/suite.h"
 
 /* --- counting of allocations ------------------------------------------------------------ */
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OTHERS_ALLOCATE
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OTHERS_ALLOCATE
-#endif
-#ifndef __GLIBC__
-#define OTHERS_ALLOCATE
-#endif
 
 static atomic_long n_allocations;
 

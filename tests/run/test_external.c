@@ -19,18 +19,8 @@
 #include "harness/core/json.h"
 #include "harness/run/external.h"
 #include "harness/run/score.h"
+#include "tests/allocator.h"
 #include "tests/suite.h"
-
-#ifdef __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OTHERS_ALLOCATE
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OTHERS_ALLOCATE
-#endif
-#ifndef __GLIBC__
-#define OTHERS_ALLOCATE
-#endif
 
 static int no_pidfd; /* errno with which pidfd_open() fails; 0: it succeeds */
 
