@@ -145,15 +145,14 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
 {
     enum kvr_dtype compute;
     struct kvr_resources need;
-    int device, height = 0, width = 0;
+    int height = 0, width = 0;
 
     j->o = o;
     KVR_TRY(parse_memory(o->memory, &j->budget));
     if (o->size)
         KVR_TRY(kvr_resources_size(o->size, &height, &width));
     KVR_TRY(kvr_path_parse(&j->run.path, "fit: --path", o->path));
-    KVR_TRY(kvr_name_parse(&device, kvr_device_names, "fit: --device", o->device));
-    kvr_device_backend(o->device, &j->run.backend);
+    KVR_TRY(kvr_device_parse(&j->run.backend, "fit: --device", o->device));
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
     KVR_TRY(kvr_geometry_find(o->geometry, &j->geo));
     kvr_geometry_compute(&j->geo, j->run.backend, compute);

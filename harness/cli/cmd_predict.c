@@ -323,16 +323,6 @@ static void print_text(const json_t *doc)
         print_as_stored(as_stored);
 }
 
-/* Parses a device name; the device need not be present on this machine. */
-static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
-{
-    int i;
-
-    KVR_TRY(kvr_name_parse(&i, kvr_device_names, "predict: --device", name));
-    kvr_device_backend(name, out);
-    return KVR_OK;
-}
-
 /* Reads the config of the model that has the chosen geometry (o->geometry). Sets *known to false if
  * there is no such config, or if it is a language model's. */
 static enum kvr_status read_config(const struct predict_opts *o, struct kvr_model_config *c,
@@ -388,7 +378,7 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
         KVR_TRY(kvr_latent_frames(&geo, o->frames, &latent_frames));
     kvr_cli_note_chunks("predict", o->frames, &geo, latent_frames);
     KVR_TRY(kvr_path_parse(&path, "predict: --path", o->path));
-    KVR_TRY(backend_of(o->device, &backend));
+    KVR_TRY(kvr_device_parse(&backend, "predict: --device", o->device));
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
     kvr_geometry_compute(&geo, backend, compute);
     KVR_TRY(read_config(o, &config, &known));

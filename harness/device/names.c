@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/core/opts.h"
 #include "harness/device/dev_impl.h"
 #include "harness/device/stream.h"
 
@@ -21,6 +22,15 @@ bool kvr_device_backend(const char *name, enum kvr_backend *out)
             return true;
         }
     return false;
+}
+
+enum kvr_status kvr_device_parse(enum kvr_backend *out, const char *what, const char *name)
+{
+    int i;
+
+    KVR_TRY(kvr_name_parse(&i, kvr_device_names, what, name));
+    *out = backends[i];
+    return KVR_OK;
 }
 
 enum kvr_status kvr_device_check_name(const char *name)

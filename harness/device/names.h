@@ -28,6 +28,9 @@ extern const char *const kvr_device_names[]; /* "cpu", "cuda", "emulated", NULL 
 /* Finds the backend of a device name, even if no such device is available. Returns false and leaves
  * *out unchanged if the name is unknown. */
 bool kvr_device_backend(const char *name, enum kvr_backend *out);
+/* Like kvr_device_backend(), but fails like kvr_name_parse() if the name is unknown; `what` is the
+ * beginning of the message. */
+enum kvr_status kvr_device_parse(enum kvr_backend *out, const char *what, const char *name);
 
 /* Returns KVR_EINVAL if the device name is unknown. Returns KVR_EUNSUPPORTED with build
  * instructions if this program does not contain that device's kernels. */
