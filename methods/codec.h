@@ -395,8 +395,8 @@ enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kv
                                bool study);
 void kvr_codec_close(struct kvr_codec **c);
 
-/* Sets an option, such as "bits" or "group", of stage `stage` of the pipeline, counted from 1, or of
- * every stage that has the option if `stage` is 0. *n_set becomes the number of stages that were
+/* Sets an option, such as "bits" or "group", of stage `stage` of the pipeline, counted from 1, or
+ * of every stage that has the option if `stage` is 0. *n_set becomes the number of stages that were
  * set. */
 enum kvr_status kvr_codec_set(struct kvr_codec *c, int stage, const char *name, const char *value,
                               int *n_set);

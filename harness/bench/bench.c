@@ -126,7 +126,7 @@ enum kvr_status kvr_bench_evict_all(void)
     return KVR_OK;
 }
 
-/* Moves row 0 behind the last row. Copies up to 4096 bytes at a time, which need no allocation. */
+/* Moves row 0 behind the last row, through a buffer of 4096 bytes on the stack. */
 void kvr_bench_rotate_rows(void *x, size_t n_bytes, size_t row_bytes)
 {
     char *p = x, piece[4096];

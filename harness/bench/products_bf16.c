@@ -47,8 +47,8 @@ static enum kvr_status make(struct kvr_bf16_products *b, struct product *x)
 
     KVR_TRY(done(dnnl_matmul_desc_init(&desc, &x->of[SRC], &x->of[WEIGHTS], NULL, &x->of[DST]),
                  "a product"));
-    /* A oneDNN primitive keeps the number of threads that was set when it was created. Here it is 1,
-     * because every thread executes products of its own. */
+    /* A oneDNN primitive keeps the number of threads that was set when it was created. Here it is
+     * 1, because every thread executes products of its own. */
     omp_set_num_threads(1);
     st = done(kvr_dnnl_primitive_desc_create(&pd, &desc, NULL, b->engine, NULL), "a product");
     if (st == KVR_OK)

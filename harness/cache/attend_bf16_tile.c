@@ -177,9 +177,9 @@ static inline __attribute__((always_inline)) void block(struct kvr_tiles *t,
         KVR_TILE_STORE(t, 3, c2 + PAD, ldc);
 }
 
-/* Computes columns [0, n) of rows [i0, i1) of the product C. An iteration of the inner loop computes
- * `rows` * KVR_TILE_ROWS rows (`rows` is 1 or 2). The inner loop runs over the rows of C, so that the
- * current two panels of B stay in L1. */
+/* Computes columns [0, n) of rows [i0, i1) of the product C. An iteration of the inner loop
+ * computes `rows` * KVR_TILE_ROWS rows (`rows` is 1 or 2). The inner loop runs over the rows of C,
+ * so that the current two panels of B stay in L1. */
 static inline __attribute__((always_inline)) void columns(struct kvr_tiles *t, struct product x,
                                                           const bool add, const int rows, int i0,
                                                           int i1, int n)

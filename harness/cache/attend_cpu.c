@@ -13,8 +13,8 @@
  *     o' = o e^(m-m') + sum_j e^(s_j-m') v_j
  *
  * with the F32 kernels of attend_kernels.h. If the job sets int8, tiles of coded tokens are
- * requantized to INT8 (attend_int8.c), and unquantized tokens stay F32. Both kinds of tiles update the
- * same softmax states. If the job sets bf16, all other matrix products have BF16 operands
+ * requantized to INT8 (attend_int8.c), and unquantized tokens stay F32. Both kinds of tiles update
+ * the same softmax states. If the job sets bf16, all other matrix products have BF16 operands
  * (attend_cpu_bf16.c). */
 #include "harness/cache/attend_cpu.h"
 #include "harness/cache/attend_impl.h"

@@ -111,9 +111,9 @@ static inline float inverse(float most, int top)
     return most >= 1e-30f && most < INFINITY ? (float)top / most : 0;
 }
 
-/* Sets most[i] to the maximum of |x - mu| over the d elements of row i of x, or to NaN if an element
- * is NaN. mu [d] is the vector that is subtracted from every row before quantization. `rows` must be
- * 4 or 1. */
+/* Sets most[i] to the maximum of |x - mu| over the d elements of row i of x, or to NaN if an
+ * element is NaN. mu [d] is the vector that is subtracted from every row before quantization.
+ * `rows` must be 4 or 1. */
 static inline __attribute__((always_inline)) void rows_most(const float *x, const float *mu, int d,
                                                             const int rows, float *most)
 {
@@ -133,10 +133,10 @@ static inline __attribute__((always_inline)) void rows_most(const float *x, cons
             most[r] = larger(vec_of(most[r]), vec_of(fabsf(x[r * d + c] - mu[c])))[0];
 }
 
-/* Quantizes a row x of d elements to the codes round((x - mu) * factor) + offset. mu [d] is the vector
- * that is subtracted before quantization. Codes after the last element, up to a multiple of 4, are
- * `offset`. Returns the sum of round((x - mu) * factor). round() rounds to the nearest integer, ties to
- * even. */
+/* Quantizes a row x of d elements to the codes round((x - mu) * factor) + offset. mu [d] is the
+ * vector that is subtracted before quantization. Codes after the last element, up to a multiple of
+ * 4, are `offset`. Returns the sum of round((x - mu) * factor). round() rounds to the nearest
+ * integer, ties to even. */
 static inline float code_row(const float *x, const float *mu, int d, float factor, int offset,
                              uint8_t *code)
 {
@@ -441,8 +441,9 @@ static void online_softmax(float *s, int64_t stride, const float *bias, int m, i
         *(vec *)(weight_scale + i) = rescale_of(t, most) * (1.0f / P_TOP);
     }
     for (int i = 0; i < m; i++) {
-        /* The code of a NaN score is far outside [0, P_TOP], the range of the other codes. The row's
-         * sum of codes is then outside [0, TILE * P_TOP], and the softmax denominator becomes NaN. */
+        /* The code of a NaN score is far outside [0, P_TOP], the range of the other codes. The
+         * row's sum of codes is then outside [0, TILE * P_TOP], and the softmax denominator becomes
+         * NaN. */
         const bool sane = part[i] >= 0 && part[i] <= (float)(TILE * P_TOP);
 
         sum[i] = sum[i] * less[i] + (sane ? part[i] * weight_scale[i] : NAN);

@@ -22,11 +22,11 @@
  * weights of a row sum to one.
  *
  * The bound `top` of key and value codes is 127 where byte products are accumulated in int32: with
- * AVX-512 VNNI, AVX-VNNI, NEON, and portable C without SSSE3. `top` is 63 where an instruction adds pairs of products in int16
- * (SSSE3, AVX2, AVX-512 without VNNI). In the second case, 64 is added to key codes, which makes
- * them unsigned and at most 127. Query codes are at most 127 too, so a sum of two products is at
- * most 2 * 127 * 127, which fits in int16. `kvreel bench attention` measures the error of int8
- * attention against F32.
+ * AVX-512 VNNI, AVX-VNNI, NEON, and portable C without SSSE3. `top` is 63 where an instruction adds
+ * pairs of products in int16 (SSSE3, AVX2, AVX-512 without VNNI). In the second case, 64 is added
+ * to key codes, which makes them unsigned and at most 127. Query codes are at most 127 too, so a
+ * sum of two products is at most 2 * 127 * 127, which fits in int16. `kvreel bench attention`
+ * measures the error of int8 attention against F32.
  *
  * Codes of keys and values are packed into panels of PAD (KVR_ATTEND_PAD) columns. Within a panel,
  * four consecutive elements along the GEMM's K dimension are adjacent. The layout of keys is
@@ -64,8 +64,8 @@ struct kvr_dot_kernels {
      * KVR_ATTEND_PAD. A NaN in a key makes the token's scale NaN. */
     void (*pack_keys)(const float *rows, const float *mu, int n, int d, uint8_t *code,
                       float *scale);
-    /* Quantizes the values of n tokens, rows [n][d]. Writes padded(d) * kvr_round4(n) bytes of codes and the
-     * scales scale [padded(d)]. A NaN in a value makes the channel's scale NaN. */
+    /* Quantizes the values of n tokens, rows [n][d]. Writes padded(d) * kvr_round4(n) bytes of
+     * codes and the scales scale [padded(d)]. A NaN in a value makes the channel's scale NaN. */
     void (*pack_values)(const float *rows, int n, int d, int8_t *code, float *scale);
     /* Computes the scores s [m][n] of m queries and n keys, where query i is number at + i in `q`.
      * n is a multiple of KVR_ATTEND_PAD. */

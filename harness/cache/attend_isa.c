@@ -47,8 +47,8 @@ static inline __attribute__((always_inline)) void block(const struct product *t,
             *(vec *)(c + i * t->ldc + j * VLEN) = acc[i][j];
 }
 
-/* Computes C = A B, or C += A B if `add`, in panels of NV vectors of columns. The loop over the rows
- * of A is the inner loop, so that the columns of B in a panel stay in L1. */
+/* Computes C = A B, or C += A B if `add`, in panels of NV vectors of columns. The loop over the
+ * rows of A is the inner loop, so that the columns of B in a panel stay in L1. */
 static inline __attribute__((always_inline)) void panels(const struct product *t, const float *a,
                                                          const int64_t lda, const bool add)
 {
@@ -149,7 +149,8 @@ static inline void transpose(const float *in, int64_t stride, float *out)
             r[i + 2 * c] = _mm512_shuffle_ps(s[i + c], s[i + 2 + c], 0x44);
             r[i + 2 * c + 1] = _mm512_shuffle_ps(s[i + c], s[i + 2 + c], 0xee);
         }
-    /* The 128-bit lane q of r[c], r[4 + c], r[8 + c] and r[12 + c] has channel c + 4 * q of four rows. */
+    /* The 128-bit lane q of r[c], r[4 + c], r[8 + c] and r[12 + c] has channel c + 4 * q of four
+     * rows. */
     for (int c = 0; c < 4; c++) {
         const __m512 a = _mm512_shuffle_f32x4(r[c], r[4 + c], 0x88);
         const __m512 b = _mm512_shuffle_f32x4(r[c], r[4 + c], 0xdd);

@@ -1,17 +1,18 @@
 /* attend_spans_cuda.c - attention over spans on a CUDA stream (scratch: attend_scratch_cuda.h).
  *
- * Spans are processed in order. With a BF16 cache, unquantized spans are read in place on every path.
+ * Spans are processed in order. With a BF16 cache, unquantized spans are read in place on every
+ * path.
  *
  * On path `staged` with a BF16 cache, all coded spans are dequantized into BF16 scratch (`rows`),
- * with their rotation undone. One launch then computes attention over staged and unquantized spans. If
- * the scratch is too small for all coded spans, it is filled several times, with one launch each.
- * The launches merge their softmax states in order.
+ * with their rotation undone. One launch then computes attention over staged and unquantized spans.
+ * If the scratch is too small for all coded spans, it is filled several times, with one launch
+ * each. The launches merge their softmax states in order.
  *
- * Path `staged` uses F32 scratch instead for an F32 cache. With a correction, it uses F32 scratch for
- * all spans that the tensor-core kernel cannot read in place. Each launch then reads a piece of at
- * most KVR_CUDA_PIECE tokens. On path `fused`, the attention kernel dequantizes (attend_mma.h,
- * attend_wgmma.h). If the job sets int8, coded spans are dequantized in pieces and requantized to INT8
- * for the kernel of attend_bytes.h.
+ * Path `staged` uses F32 scratch instead for an F32 cache. With a correction, it uses F32 scratch
+ * for all spans that the tensor-core kernel cannot read in place. Each launch then reads a piece of
+ * at most KVR_CUDA_PIECE tokens. On path `fused`, the attention kernel dequantizes (attend_mma.h,
+ * attend_wgmma.h). If the job sets int8, coded spans are dequantized in pieces and requantized to
+ * INT8 for the kernel of attend_bytes.h.
  *
  * Some codecs cannot be decoded to BF16 by a single kernel (needs.wide). Their spans are decoded to
  * F32 pieces and keep their rotation. Rotated queries are multiplied with rotated keys. Rotated
@@ -226,9 +227,9 @@ struct gathered {
     struct queries q;
     struct kvr_cuda_sums *into;
     const struct kvr_buf *parts;
-    /* BF16 scratch [capacity,H,D] of staged spans. k is NULL if no span is staged as BF16. The first
-     * `used` tokens are occupied by spans of the next launch, and also of earlier launches. When the
-     * scratch is full, the spans of the next launch are launched, and `used` becomes 0. */
+    /* BF16 scratch [capacity,H,D] of staged spans. k is NULL if no span is staged as BF16. The
+     * first `used` tokens are occupied by spans of the next launch, and also of earlier launches.
+     * When the scratch is full, the spans of the next launch are launched, and `used` becomes 0. */
     kvr_bf16 *k, *v;
     int64_t capacity, used;
     float *piece; /* [n_piece,H,D], for codecs that decode to F32 */

@@ -548,8 +548,9 @@ struct seen_by {
     struct kvr_query_norm norm;
 };
 
-/* Returns the current chunk's keys as attention reads them. With option `current=demean`, each key's
- * mean over the channels of its head is subtracted. The keys are stored without this subtraction. */
+/* Returns the current chunk's keys as attention reads them. With option `current=demean`, each
+ * key's mean over the channels of its head is subtracted. The keys are stored without this
+ * subtraction. */
 static const void *current_keys(struct kvr_cache *c)
 {
     const int64_t rows = kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape);
@@ -742,8 +743,8 @@ enum kvr_status kvr_cache_read(const struct kvr_cache *c, int layer, float *k, f
     const struct kvr_layer *l = &c->layer[layer];
     const struct kvr_visible seen = kvr_cache_visible(
         c, l->n_active < kvr_cache_capacity_tokens(c) ? l->n_active : kvr_cache_capacity_tokens(c));
-    /* Maximum number of tokens per read_block(): READ_BLOCK, but at most one chunk, because values_k
-     * and values_v have room for one chunk. */
+    /* Maximum number of tokens per read_block(): READ_BLOCK, but at most one chunk, because
+     * values_k and values_v have room for one chunk. */
     const int64_t step =
         kvr_cache_chunk_tokens(c) < READ_BLOCK ? kvr_cache_chunk_tokens(c) : READ_BLOCK;
     enum kvr_status st = KVR_OK;

@@ -77,8 +77,8 @@ static struct kvr_span copied(const struct kvr_cache *c, int64_t from, int64_t t
 }
 
 /* Lists the spans of path `decoded`. The function first decodes the layer's cache to an
- * uncompressed copy. The copy has all past tokens. For NAME@study it has the cache's whole capacity,
- * as in the study's code. Each run of visible stored tokens in the copy is a span. */
+ * uncompressed copy. The copy has all past tokens. For NAME@study it has the cache's whole
+ * capacity, as in the study's code. Each run of visible stored tokens in the copy is a span. */
 static enum kvr_status decoded_spans(struct kvr_cache *c, const struct kvr_layer *l,
                                      const struct kvr_visible *seen, int *n_out)
 {

@@ -54,9 +54,9 @@ static void heads_of(const struct kvr_layer *l, int set, int sets, int *head0, i
 }
 
 /* Encodes the retained tokens of one tier among the new tokens [tok0, tok0 + n), and adds their
- * segments to `list`. map [n] has the tokens' tiers. kept [n][sets] is nonzero for retained
- * tokens. `sets` is the number of heads if every head retains different tokens, otherwise 1. Element 0
- * of both arrays belongs to token tok0. */
+ * segments to `list`. map [n] has the tokens' tiers. kept [n][sets] is nonzero for retained tokens.
+ * `sets` is the number of heads if every head retains different tokens, otherwise 1. Element 0 of
+ * both arrays belongs to token tok0. */
 static enum kvr_status add_kept(struct kvr_layer *l, const uint8_t *map, const uint8_t *kept,
                                 int tier, const float *k, const float *v, int64_t tok0, int64_t n,
                                 struct kvr_segment_list *list)

@@ -600,8 +600,8 @@ static enum kvr_status no_memory(struct kvr_conform *c)
     if (st == KVR_OK)
         st = read_all(&want, NULL);
     if (st == KVR_OK) {
-        /* fail_at() reports all memory that is still allocated as a leak, and needs only the decoded
-         * values of `want`. Therefore the layer is freed here. */
+        /* fail_at() reports all memory that is still allocated as a leak, and needs only the
+         * decoded values of `want`. Therefore the layer is freed here. */
         kvr_layer_close(&want.layer);
         kvr_layer_scratch_free(&want.scratch);
         want.layer.dev = NULL;

@@ -81,13 +81,13 @@ int64_t kvr_predictions(void);
 enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                             const struct kvr_predict_run *run, struct kvr_prediction *out);
 
-/* Like kvr_predict, but with bounds only if run->bounds is true, and faster if simulating a single layer suffices. If all
- * layers store the same number of bytes, only one layer is simulated, and the result equals that of
- * kvr_predict(). If each layer selects the tokens to evict from its own keys, values or attention
- * weights, the sizes of layers can differ. In this case, too, only one layer is simulated, and the
- * result is an estimate: `peak` is the peak of the simulated layer plus n_layers - 1 times its
- * nominal bytes at the end of the rollout. The bounds are n_layers times those of the simulated
- * layer. The field at_peak covers only the simulated layer. */
+/* Like kvr_predict, but with bounds only if run->bounds is true, and faster if simulating a single
+ * layer suffices. If all layers store the same number of bytes, only one layer is simulated, and
+ * the result equals that of kvr_predict(). If each layer selects the tokens to evict from its own
+ * keys, values or attention weights, the sizes of layers can differ. In this case, too, only one
+ * layer is simulated, and the result is an estimate: `peak` is the peak of the simulated layer plus
+ * n_layers - 1 times its nominal bytes at the end of the rollout. The bounds are n_layers times
+ * those of the simulated layer. The field at_peak covers only the simulated layer. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 

@@ -158,8 +158,8 @@ static void clip_free(struct clip *c)
     kvr_scheme_close(&c->scheme);
 }
 
-/* Writes to `out` [n] a path such as "DIR/RTN_INT4-seed1-a-large-red-disc". The folder's name has at
- * most MAX_OUT bytes. */
+/* Writes to `out` [n] a path such as "DIR/RTN_INT4-seed1-a-large-red-disc". The folder's name has
+ * at most MAX_OUT bytes. */
 static void stem(char *out, size_t n, const struct generate_opts *o,
                  const struct kvr_scheme *scheme)
 {

@@ -1,10 +1,10 @@
 /* mma.cuh - BF16 MMA on tensor cores, ldmatrix and cp.async.
  *
- * The function kvr_cp_async starts an asynchronous copy of 16 bytes from global to shared memory.
- * A call of kvr_cp_async_commit puts a thread's copies into a group, and kvr_cp_async_wait<0> waits
- * for all groups of the calling thread. A __syncthreads then makes the copies of all threads visible
- * to the block. The function kvr_ldmatrix loads the fragments of an operand by ldmatrix, and
- * kvr_mma(c, a, b) computes c += a * b.
+ * The function kvr_cp_async starts an asynchronous copy of 16 bytes from global to shared memory. A
+ * call of kvr_cp_async_commit puts a thread's copies into a group, and kvr_cp_async_wait<0> waits
+ * for all groups of the calling thread. A __syncthreads then makes the copies of all threads
+ * visible to the block. The function kvr_ldmatrix loads the fragments of an operand by ldmatrix,
+ * and kvr_mma(c, a, b) computes c += a * b.
  *
  * All 32 lanes of a warp call kvr_ldmatrix and kvr_mma together. Operand `a` is [16,16], `b` is
  * [16,8] and `c` is [16,8]. Let g = lane / 4 and t = lane % 4. Each 32-bit register of `a` or `b`

@@ -32,9 +32,9 @@ struct kvr_fit {
 /* Finds the option in `settings` that has the value `fit B`, and sets out->at to its index. Sets
  * out->value to the option value with the largest predicted cache size within the budget B. If no
  * option has a budget, sets out->at to -1 and does nothing else. KVR_EINVAL: several options have
- * budgets, the budget is not in (0, KVR_FIT_MOST] bits per element, or the option is unknown or not numeric.
- * KVR_EUNSUPPORTED: no value of the option meets the budget. KVR_EINTERRUPTED: the callback
- * `stopped` (may be NULL) returned true. */
+ * budgets, the budget is not in (0, KVR_FIT_MOST] bits per element, or the option is unknown or not
+ * numeric. KVR_EUNSUPPORTED: no value of the option meets the budget. KVR_EINTERRUPTED: the
+ * callback `stopped` (may be NULL) returned true. */
 enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_setting *settings, int n_settings,
                               const struct kvr_geometry *geo, int frames, bool (*stopped)(void));

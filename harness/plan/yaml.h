@@ -91,9 +91,9 @@ const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const 
  * with KVR_YAML_EXTENSION. */
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed);
 
-/* kvr_yaml_string, kvr_yaml_int, kvr_yaml_seconds and kvr_yaml_bool convert a scalar to a string, to
- * an integer in [lo, hi], to a duration in seconds (duration.h), or to a boolean. The message of KVR_EINVAL gives the expected type and the actual
- * value. Integers and booleans may be quoted. */
+/* kvr_yaml_string, kvr_yaml_int, kvr_yaml_seconds and kvr_yaml_bool convert a scalar to a string,
+ * to an integer in [lo, hi], to a duration in seconds (duration.h), or to a boolean. The message of
+ * KVR_EINVAL gives the expected type and the actual value. Integers and booleans may be quoted. */
 enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out);
 enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long long hi,
                              long long *out);

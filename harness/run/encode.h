@@ -16,8 +16,8 @@
 #include "harness/run/gpus.h"
 
 /* Computes the hash of the text encoder and the tokenizer in a model's folder, from cached file
- * hashes (core/result_cache.h) where possible. If `cheap` is true, no file is read, and sha256 is ""
- * if a file's hash is not cached. Sets *there to true if the encoder and the tokenizer exist. */
+ * hashes (core/result_cache.h) where possible. If `cheap` is true, no file is read, and sha256 is
+ * "" if a file's hash is not cached. Sets *there to true if the encoder and the tokenizer exist. */
 enum kvr_status kvr_encoder_identify(const char *dir, bool cheap, bool *there,
                                      char sha256[KVR_SHA256_HEX]);
 

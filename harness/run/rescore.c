@@ -368,8 +368,8 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     return st;
 }
 
-/* Computes the missing metrics of one cell. A missing, unreadable or invalid file or an invalid spec
- * only skips this cell; any other error, such as lack of memory, ends the command. */
+/* Computes the missing metrics of one cell. A missing, unreadable or invalid file or an invalid
+ * spec only skips this cell; any other error, such as lack of memory, ends the command. */
 static enum kvr_status rescore_cell(struct work *w, const struct cell *c)
 {
     json_t *metrics, *commands;

@@ -15,8 +15,9 @@
 
 #include "harness/core/status.h"
 
-/* Parses the text of a cell's spec. The caller owns *out, which is NULL after an error. KVR_EFORMAT:
- * the text is not a JSON object, its `metrics` are not an object, or its `commands` not a list. */
+/* Parses the text of a cell's spec. The caller owns *out, which is NULL after an error.
+ * KVR_EFORMAT: the text is not a JSON object, its `metrics` are not an object, or its `commands`
+ * not a list. */
 enum kvr_status kvr_scored_read_spec(const char *text, json_t **out);
 /* Sets *lacks to true if wanted_spec has a metric or program that `spec` lacks. Both arguments are
  * cell specs, as JSON text. Returns KVR_EFORMAT if a spec is malformed. */

@@ -12,9 +12,9 @@
  * The function encode returns `data` and `state`. If `data` or `state` is bytes, one array or None,
  * decode receives it as bytes (None as empty bytes). If it is a tuple, list or dict of arrays,
  * bytes, numbers and strings, decode receives an equal structure. An array is any object that
- * supports __array__ or DLPack; in a structure, decode receives a torch tensor as a torch tensor and
- * any other array as a NumPy array. The description of a structure (keys, types, shapes) counts as
- * stored bytes, about ten bytes per array.
+ * supports __array__ or DLPack; in a structure, decode receives a torch tensor as a torch tensor
+ * and any other array as a NumPy array. The description of a structure (keys, types, shapes) counts
+ * as stored bytes, about ten bytes per array.
  *
  * Either function may take a Context (host.py) as an additional last parameter: encode(k, v, ctx),
  * decode(data, state, shape, ctx). A Context describes the tokens to encode or decode. Its

@@ -70,8 +70,8 @@ static void ignore(int sig)
     (void)sig;
 }
 
-/* The check "other input" starts a child process. A signal every millisecond, whose handler does not
- * restart system calls, must not make it fail. */
+/* The check "other input" starts a child process. A signal every millisecond, whose handler does
+ * not restart system calls, must not make it fail. */
 START_TEST(signals_do_not_fail_a_check)
 {
     struct kvr_conform c = { .method = "RTN_INT4" };

@@ -163,8 +163,8 @@ START_TEST(one_kind_of_channel)
         energy += (double)x[i] * x[i];
     }
     /* Four uniform levels over the range of 32 normal numbers have a step of 4.1 / 3 sigma, hence
-     * an error of step^2 / 12 = 0.16 of the energy. One sign per Fourier term has 1 - 2 / pi = 0.36.
-     * The limit is 1.4 times the larger error. */
+     * an error of step^2 / 12 = 0.16 of the energy. One sign per Fourier term has 1 - 2 / pi =
+     * 0.36. The limit is 1.4 times the larger error. */
     ck_assert_msg(error <= .5 * energy, "share=%d: %g of %g", _i, error, energy);
 }
 END_TEST

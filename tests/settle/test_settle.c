@@ -61,8 +61,8 @@ END_TEST
 
 static char dir[64], ledger[96], db[96];
 
-/* Writes a ledger of n claims about the same cells. These fail, because this program is their worker
- * and ends without an answer. */
+/* Writes a ledger of n claims about the same cells. These fail, because this program is their
+ * worker and ends without an answer. */
 static void write_ledger(int n)
 {
     FILE *f = fopen(ledger, "w");

@@ -10,9 +10,10 @@
  * were read as Latin-1 or Windows-1252. In the first line that contains `<` and in all later lines,
  * the repairs leave character references unchanged. The repairs replace ligatures, fullwidth and
  * halfwidth forms, and curly quotes by plain characters, C1 controls by the characters that
- * Windows-1252 has at these codes, and other line ends by LF. The repairs remove terminal escapes and control characters, and convert the text to Unicode's
- * normalization form C. After all repairs, HTML character references are decoded two more times.
- * Finally, each run of white space becomes one space, and white space at both ends is removed.
+ * Windows-1252 has at these codes, and other line ends by LF. The repairs remove terminal escapes
+ * and control characters, and convert the text to Unicode's normalization form C. After all
+ * repairs, HTML character references are decoded two more times. Finally, each run of white space
+ * becomes one space, and white space at both ends is removed.
  *
  * Python's ftfy also repairs lines that were garbled by code pages other than Latin-1 and
  * Windows-1252, and lines that are garbled only in part; clean.c leaves such lines unchanged. */

@@ -53,8 +53,8 @@ struct conv {
     struct kvr_conv base;
     struct kvr_buf w, bias;
     struct kvr_conv_cudnn_plan *plan; /* NULL: kvreel's kernel */
-    /* way: index of cuDNN's algorithm; band: rows per band, or 0 if cuDNN reads the frames without a
-     * copy */
+    /* way: index of cuDNN's algorithm; band: rows per band, or 0 if cuDNN reads the frames without
+     * a copy */
     int way, band;
     int padded; /* output channels, rounded up to a multiple of 8 in BF16 */
 };

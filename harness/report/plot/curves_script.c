@@ -252,8 +252,8 @@ static int by_height(const void *a, const void *b)
 
 static const char *const dash[] = { "1", "2", "4", "3", "5" };
 
-/* Returns the dash pattern of a curve. The n-th method of a family, by name, has the n-th pattern, as
- * on the report page (plots/report/chart.js). The baseline and thin curves are solid. */
+/* Returns the dash pattern of a curve. The n-th method of a family, by name, has the n-th pattern,
+ * as on the report page (plots/report/chart.js). The baseline and thin curves are solid. */
 static const char *dash_of(const struct kvr_curves_figure *f, int curve)
 {
     const struct kvr_curve *c = &f->curve[curve];

@@ -103,14 +103,15 @@ int kvr_fig_key_rows(const struct kvr_figure *f); /* Number of lines per column 
                                                    * legend */
 /* Returns the width of a text in ems: an upper bound for common sans-serif fonts. */
 double kvr_fig_ems(const char *text);
-/* Wraps text at blanks into at most n lines of at most `most` characters; returns the number of lines. */
+/* Wraps text at blanks into at most n lines of at most `most` characters; returns the number of
+ * lines. */
 int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int n);
 
 /* Computes range and ticks of an axis from the values v [n] and the ends of their confidence
  * intervals, ends [2 n] (NaN: no interval). */
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n);
-/* Returns the distance of ticks on a linear axis of length span > 0: 1, 2 or 5 times a power of ten,
- * such that the axis has at most n + 1 ticks. */
+/* Returns the distance of ticks on a linear axis of length span > 0: 1, 2 or 5 times a power of
+ * ten, such that the axis has at most n + 1 ticks. */
 double kvr_fig_step(double span, int n);
 /* Writes the axis's range and ticks to the gnuplot script. The script also defines two gnuplot
  * functions for axis `which`, 'x' or 'y'. Function sx (or sy) maps a value to gnuplot's coordinate

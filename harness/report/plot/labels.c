@@ -134,8 +134,8 @@ static bool cross(const struct kvr_line *a, const struct kvr_line *b)
     return a0 * a1 < 0 && b0 * b1 < 0;
 }
 
-/* Returns the length of the part of a leader line that is within 2 pixels of a horizontal or vertical
- * line. A leader line that follows another line is invisible. */
+/* Returns the length of the part of a leader line that is within 2 pixels of a horizontal or
+ * vertical line. A leader line that follows another line is invisible. */
 static double along(const struct kvr_line *leader, const struct kvr_line *s)
 {
     const struct box near = { fmin(s->x0, s->x1) - 2, fmin(s->y0, s->y1) - 2,
@@ -144,8 +144,8 @@ static double along(const struct kvr_line *leader, const struct kvr_line *s)
     return inside(leader, &near);
 }
 
-/* Returns the cost of a label on an interval bar, and of a leader line along the bar. A label without
- * leader line on the bar of another point could be assigned to that point. */
+/* Returns the cost of a label on an interval bar, and of a leader line along the bar. A label
+ * without leader line on the bar of another point could be assigned to that point. */
 static double bar_cost(const struct kvr_label *l, const struct kvr_line *leader,
                        const struct kvr_line *bar, const struct box *text)
 {

@@ -1,5 +1,5 @@
-/* plot_labels.c - selects the points of a scatter plot that have labels, and places the labels so that
- * they fit. labels.c chooses the positions. */
+/* plot_labels.c - selects the points of a scatter plot that have labels, and places the labels so
+ * that they fit. labels.c chooses the positions. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -173,8 +173,8 @@ static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
 
 enum { TRY_ALL_UP_TO = 30 };
 
-/* Adds labels to the points from `from` to `to` - 1 and places all labels again. If one does not fit,
- * the function restores the former labels. */
+/* Adds labels to the points from `from` to `to` - 1 and places all labels again. If one does not
+ * fit, the function restores the former labels. */
 static enum kvr_status try_names(struct kvr_figure *f, int n_drawn, int from, int to,
                                  const struct kvr_label_field *field)
 {

@@ -88,8 +88,9 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
 
     if (n < 1)
         return kvr_fail(KVR_EINVAL, "interval: %d values given, need at least 1", n);
-    /* Let s be the sorted samples. The interval is [s[k], s[n - 1 - k]]. It misses the true median only if at most k samples are
-     * below the median, or at most k above it. Each event has the probability P(B <= k). */
+    /* Let s be the sorted samples. The interval is [s[k], s[n - 1 - k]]. It misses the true median
+     * only if at most k samples are below the median, or at most k above it. Each event has the
+     * probability P(B <= k). */
     while (2 * (k + 1) < n - 1 && 1 - 2 * fair_coin_cdf(n, k + 1) >= level)
         k++;
     *out = (struct kvr_interval){ .lo = kth(x, n, k, NAN),

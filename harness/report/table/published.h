@@ -38,8 +38,8 @@ double kvr_published_value(const struct kvr_published *p, const char *first, con
 
 /* Sets *out to whether the cost that the 33-method study published for Wan 2.1 1.3B (memory, time)
  * can stand beside cells of `model`, a name as in the view cells_wide. This requires an unreduced
- * model with the layers, heads and tokens of kvr_wan_1_3b. *out is false for a model whose folder is
- * missing. KVR_ENOMEM. */
+ * model with the layers, heads and tokens of kvr_wan_1_3b. *out is false for a model whose folder
+ * is missing. KVR_ENOMEM. */
 enum kvr_status kvr_published_fits(bool *out, const char *model);
 
 /* Parses a number as printed in a paper. Sets *rounding to half a unit of the last printed digit,

@@ -9,8 +9,8 @@
  * one table cell. In a column whose metric has a direction of improvement, the best value is bold.
  * The best value is chosen among rows of compressed methods with equal settings. A method counts as
  * compressed if its value in the column `compression` is not 1. In a table without this column, a
- * method counts as compressed if its value in the column `bits` is not 16. `notes` has the table's notes, each ending with a zero byte, and then
- * an empty note. */
+ * method counts as compressed if its value in the column `bits` is not 16. `notes` has the table's
+ * notes, each ending with a zero byte, and then an empty note. */
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            const char *notes, FILE *to);
 

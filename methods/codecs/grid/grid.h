@@ -21,10 +21,10 @@
  * A grid has two versions. The intended version follows the paper of the method that uses the grid,
  * and the study version (`study` in struct kvr_stage_job) follows the code of the 33-method study.
  *
- * In the intended version (as in the paper), codes are computed with the stored FP16 numbers s and m. Since s is
- * rounded up and m is rounded down, the range of codes covers every element of the group. If the
- * last group of a block is incomplete, its parameters are computed from its actual elements,
- * without padding.
+ * In the intended version (as in the paper), codes are computed with the stored FP16 numbers s and
+ * m. Since s is rounded up and m is rounded down, the range of codes covers every element of the
+ * group. If the last group of a block is incomplete, its parameters are computed from its actual
+ * elements, without padding.
  *
  * In the study version, codes are computed with s before it is rounded to FP16. Since z is clamped
  * to [0, Q], values of a group whose range does not include 0 are clipped. Blocks are padded with

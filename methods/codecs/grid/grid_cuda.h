@@ -31,10 +31,10 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
  * The input x [T,H,D] does not change, and data[i] receives the codes and scales of grid i. Returns
  * false without a launch if the chain is not supported. The groups of a supported chain have 16
  * tokens, with one exception: in a single grid without rotation, a group may be one token, if x is
- * BF16 and has at most 2048 channels. The number of channels H*D must be a multiple of four. A chain with a rotation
- * must have one grid, and heads of 32, 64 or 128 channels. If x is BF16, the chain must use F32
- * arithmetic and the intended version of its grids (grid.h). The data of x, BF16 or F32, must be
- * aligned to 16 bytes, or to D / 8 bytes if the chain has a rotation. */
+ * BF16 and has at most 2048 channels. The number of channels H*D must be a multiple of four. A
+ * chain with a rotation must have one grid, and heads of 32, 64 or 128 channels. If x is BF16, the
+ * chain must use F32 arithmetic and the intended version of its grids (grid.h). The data of x, BF16
+ * or F32, must be aligned to 16 bytes, or to D / 8 bytes if the chain has a rotation. */
 bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
 /* Decodes a block that kvr_chain_encode or kvr_chain_encode_cuda encoded, in one launch. A chain

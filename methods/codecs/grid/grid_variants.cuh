@@ -157,8 +157,8 @@ static inline bool all_vectorizable(int n, const struct chain *c, int64_t first,
 }
 
 /* Returns whether the kernels with template argument PLAIN can encode the chain c (a rotation and
- * one or two grids). They need F32 arithmetic, and they lack the study's variant of the codes, which
- * methods whose name ends in @study use. */
+ * one or two grids). They need F32 arithmetic, and they lack the study's variant of the codes,
+ * which methods whose name ends in @study use. */
 static inline bool plain(const struct chain *c)
 {
     bool all = !c->rotate_bf16;

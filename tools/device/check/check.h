@@ -1,8 +1,9 @@
-/* check.h - the functions of the unit-test library Check that the tests of CUDA kernels use, for a machine
- * without Check. A check is one call of a START_TEST function, such as one iteration of a loop test. Checks
- * run in the calling process, without fork(). The Makefile compiles the tests of the package
- * (tools/device/pack.sh) with -Itools/device/check, so that they include this file instead of the library's
- * check.h. Environment variables select what a process runs (tools/device/run.sh):
+/* check.h - the functions of the unit-test library Check that the tests of CUDA kernels use, for a
+ * machine without Check. A check is one call of a START_TEST function, such as one iteration of a
+ * loop test. Checks run in the calling process, without fork(). The Makefile compiles the tests of
+ * the package (tools/device/pack.sh) with -Itools/device/check, so that they include this file
+ * instead of the library's check.h. Environment variables select what a process runs
+ * (tools/device/run.sh):
  *
  *     CK_RUN_CASE=NAME        run only this test case, as in Check
  *     KVR_TEST_LIST=1         run no check; print a line "case<TAB>checks" for each case
@@ -48,8 +49,8 @@ typedef struct {
     int n_failed;
 } SRunner;
 
-/* Target of the longjmp() by which a failed check ends, and the failure's message. The file that defines
- * SHIM_MAIN defines both variables. */
+/* Target of the longjmp() by which a failed check ends, and the failure's message. The file that
+ * defines SHIM_MAIN defines both variables. */
 extern jmp_buf shim_back;
 extern char shim_message[512];
 
